@@ -1,0 +1,82 @@
+// Errors: one base class, three kinds. Usage errors are the caller's mistake and say the fix; transient errors
+// are the database's or a thread's and are retried by us; invariant errors are our bugs and stop the thread.
+
+export type ErrorKind = "usage" | "transient" | "invariant";
+
+export interface ErrorFacts {
+  /** Where in the caller's input the mistake is, as a path of keys: `queues.default`, `children[3].state.order`. */
+  path?: string;
+  cause?: unknown;
+  [fact: string]: unknown;
+}
+
+/** The base of every error this engine throws. `code` is stable and starts with `ERR_GEN_DURABLE_`. */
+export class GenDurableError extends Error {
+  readonly code: string;
+  readonly kind: ErrorKind;
+  readonly path: string | undefined;
+  readonly facts: Readonly<Record<string, unknown>>;
+
+  constructor(kind: ErrorKind, code: string, message: string, facts: ErrorFacts = {}) {
+    const { cause, path, ...rest } = facts;
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = new.target.name;
+    this.kind = kind;
+    this.code = `ERR_GEN_DURABLE_${code}`;
+    this.path = path;
+    this.facts = rest;
+  }
+
+  /** Whether the same call may succeed later without a change by the caller. */
+  get retryable(): boolean {
+    return this.kind === "transient";
+  }
+}
+
+/** The caller's mistake; thrown before anything is written. */
+export class UsageError extends GenDurableError {
+  constructor(code: string, message: string, facts?: ErrorFacts) {
+    super("usage", code, message, facts);
+  }
+}
+
+/** The database or a thread failed; the engine retries these itself. */
+export class TransientError extends GenDurableError {
+  constructor(code: string, message: string, facts?: ErrorFacts) {
+    super("transient", code, message, facts);
+  }
+}
+
+/** A fact that the engine relies on does not hold: a bug of ours. The thread stops and leases recover the work. */
+export class InvariantError extends GenDurableError {
+  constructor(message: string, facts?: ErrorFacts) {
+    super("invariant", "INVARIANT", message, facts);
+  }
+}
+
+/** A step ran past its `timeoutMs`; handed to `handle`. */
+export class StepTimeoutError extends GenDurableError {
+  constructor(step: string, timeoutMs: number) {
+    super("usage", "STEP_TIMEOUT", `step "${step}" was still running after its timeout of ${timeoutMs} ms`, {
+      step,
+      timeoutMs,
+    });
+  }
+}
+
+/** A step's visit was begun and lost too often (`crashLimit`), or once where it must not run again; handed to `handle`. */
+export class StepCrashedError extends GenDurableError {
+  constructor(step: string, crashes: number) {
+    super(
+      "usage",
+      "STEP_CRASHED",
+      `step "${step}" had begun and was lost with its thread or node ${crashes} time${crashes === 1 ? "" : "s"}`,
+      { step, crashes },
+    );
+  }
+}
+
+/** Ends a `switch` over a union: a variant without a case fails to compile here. */
+export function unreachable(value: never): never {
+  throw new InvariantError(`unexpected variant: ${JSON.stringify(value)}`);
+}

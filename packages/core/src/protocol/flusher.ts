@@ -1,0 +1,76 @@
+// Messages between the coordinator and one flusher thread, and from a flusher to an executor thread.
+// If a flusher dies unexpectedly the process ends (crash-only); leases and the node's death return its rows.
+
+import type { MessagePort } from "node:worker_threads";
+import type { LedgerMemory } from "../ledger.js";
+import type { DatabaseSettings } from "../settings.js";
+
+/** The flusher thread's workerData. */
+export interface FlusherTask {
+  flusher: number;
+  database: DatabaseSettings;
+  ledger: LedgerMemory;
+  maxBatch: number;
+  maxDelayMs: number;
+  leaseTtlMs: number;
+  node: string;
+}
+
+export interface LostRow {
+  id: number;
+  claim: string;
+  seat: number;
+  generation: number;
+  /** Whether user code had begun: it then gets a crash and an attempt. */
+  begun: boolean;
+}
+
+export type ToFlusher =
+  /** A session's outcome port. Sent before the session gets its first row. */
+  | { type: "attach"; thread: number; session: number; port: MessagePort }
+  /** The session's thread is gone and these rows were in it. The flusher first drains the session's port to its close,
+   *  commits what it holds, then returns those rows that no outcome arrived for. Answered by "returned". */
+  | { type: "lost"; thread: number; session: number; rows: readonly LostRow[] }
+  /** Rows that have not begun go back untouched (drain, an unknown definition). Answered by "returned". */
+  | { type: "handBack"; rows: readonly LostRow[] }
+  /** Flush everything, then answer "drained"; nothing is sent to this flusher afterwards. */
+  | { type: "drain" };
+
+export type FromFlusher =
+  /** The connection stands; sent once after the start. */
+  | { type: "ready" }
+  /** COMMIT returned (or the batch was found committed). The rows are no longer held. */
+  | {
+      type: "flushed";
+      committed: readonly FlushedRow[];
+      /** Refused by the guard: the row belongs to somebody else. */
+      stale: readonly FlushedRow[];
+      /** Rows that are runnable now or at a later time: whom to poke. `dueInMs` 0: now. */
+      pokes: readonly QueueDue[];
+      /** Milliseconds from now of the earliest await deadline that this batch armed, or null. */
+      deadlineInMs: number | null;
+    }
+  /** Rows went back: to runnable. `kept`: an outcome had arrived for it, or the guard refused. */
+  | { type: "returned"; seats: readonly number[]; pokes: readonly QueueDue[] }
+  /** An event for node:diagnostics_channel. */
+  | { type: "event"; name: string; fields: Record<string, unknown> }
+  /** A log record for main. */
+  | { type: "log"; level: "info" | "warn" | "error"; message: string; fields: Record<string, unknown> }
+  /** The database cannot be reached, or can be again; while it is down no row is claimed. */
+  | { type: "database"; up: boolean }
+  | { type: "drained" };
+
+export interface FlushedRow {
+  seat: number;
+  generation: number;
+}
+
+export interface QueueDue {
+  queue: string;
+  dueInMs: number;
+}
+
+/** From a flusher to the executor thread of a step that runs ahead: its row's commit stands, or is stale. */
+export type ToRunner =
+  | { type: "committed"; seats: readonly FlushedRow[] }
+  | { type: "stale"; seats: readonly FlushedRow[] };

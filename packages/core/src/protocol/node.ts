@@ -1,0 +1,40 @@
+// Messages between the main thread and the coordinator thread.
+// If the coordinator dies, main ends the process (crash-only). If main dies, the process is gone.
+
+import type { MessagePort } from "node:worker_threads";
+import type { NodeSettings } from "../settings.js";
+
+/** The coordinator thread's workerData. */
+export interface CoordinatorTask {
+  /** This boot's node id; random, never used again. */
+  node: string;
+  settings: NodeSettings;
+  pulse: SharedArrayBuffer;
+  /** Executor sessions and flushers send ExecutorLog here; the other end is in main. */
+  logPort: MessagePort;
+  /** Stop by itself when nothing is runnable and nothing is held (`start --once`). */
+  once: boolean;
+}
+
+export type ToCoordinator =
+  /** Stop picking, hand back, finish, flush, then answer "drained". */
+  | { type: "drain" }
+  /** Main has registered the node under a new id, because the old one was declared dead. */
+  | { type: "renamed"; node: string };
+
+export type FromCoordinator =
+  /** The first executor has loaded the definitions and the flushers stand: work is being picked. */
+  | { type: "ready" }
+  /** The definitions or the configuration cannot be used: the node must not start. */
+  | { type: "refused"; code: string; message: string }
+  | { type: "health"; executorsReady: number; executorsWanted: number; databaseUp: boolean }
+  | { type: "event"; name: string; fields: Record<string, unknown> }
+  | {
+      type: "log";
+      level: "debug" | "info" | "warn" | "error";
+      message: string;
+      fields: Record<string, unknown>;
+    }
+  /** The coordinator cannot go on; the process ends with this as its last log line. */
+  | { type: "fatal"; message: string; stack: string }
+  | { type: "drained"; clean: boolean };
