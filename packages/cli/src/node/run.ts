@@ -1,0 +1,311 @@
+// Run: one node in this process, from resolved settings to its end.
+// Owns:     the coordinator thread, the heartbeat, the health server.
+// N1  The node is entered in `nodes` before its coordinator starts, and leaves it after the last row is given back.
+// N2  Crash-only: a coordinator or flusher that fails unexpectedly ends the process with status 1 and a last log line;
+//     leases and the node's death return what it held.
+// N3  A drain ends within twice `drainTimeoutMs`, whatever the database does.
+
+import { setTimeout as delay } from "node:timers/promises";
+import type { MessagePort } from "node:worker_threads";
+import { Connection } from "#core/database/connection.js";
+import { migrate, requireMigrated } from "#core/database/migrate.js";
+import { GenDurableError, UsageError, unreachable } from "#core/errors.js";
+import type { ExecutorLog } from "#core/protocol/executor.js";
+import type { FromCoordinator } from "#core/protocol/node.js";
+import { Pulse } from "#core/pulse.js";
+import type { NodeSettings } from "#core/settings.js";
+import { type CoordinatorThread, startCoordinatorThread } from "./coordinatorThread.js";
+import { publishEvent } from "./events.js";
+import { type HealthServer, type NodeHealth, serveHealth } from "./health.js";
+import { Heartbeat } from "./heartbeat.js";
+import { newNodeId, readIdentity } from "./identity.js";
+import type { NodeLog } from "./log.js";
+
+/** How a node ended. `failed` is only seen by who started it with `exitOnFailure: false`. */
+export interface NodeEnd {
+  reason: "stopped" | "finished" | "failed";
+  /** Whether everything was handed back or committed; else leases and reapers return the rest. */
+  clean: boolean;
+  error?: Error;
+}
+
+export interface RunningNode {
+  /** This boot's node id, as in the `nodes` table and in `locked_by`. */
+  readonly id: string;
+  /** Where health is served, when a port was given. */
+  readonly healthUrl: string | undefined;
+  /** Drains: stops picking, hands back, lets running steps finish for `drainTimeoutMs`, flushes. May be called twice. */
+  stop(): Promise<NodeEnd>;
+  /** Resolves when the node has ended, for whatever reason; never rejects. */
+  readonly stopped: Promise<NodeEnd>;
+}
+
+export interface RunOptions {
+  settings: NodeSettings;
+  version: string;
+  log: NodeLog;
+  /** End by itself when nothing is left to do. */
+  once: boolean;
+  /** Migrate first; else the schema must be there. */
+  migrate: boolean;
+  health: { host: string; port: number } | undefined;
+  /** Environment of the node's threads. */
+  env: NodeJS.ProcessEnv;
+  /** Brings a server of our own back before a reconnect. */
+  beforeReconnect(): Promise<void>;
+  /** Called last, when nothing of the node runs any more. */
+  afterEnd(): Promise<void>;
+}
+
+/** Time that the database's and the threads' own ends may take beside `drainTimeoutMs`. */
+const DRAIN_MARGIN_MS = 500;
+
+/** Starts a node and resolves when it picks work. @throws GenDurableError when it cannot: nothing is left running then. */
+export async function runNode(options: RunOptions): Promise<RunningNode> {
+  const node = new NodeProcess(options);
+  await node.start();
+  return node;
+}
+
+class NodeProcess implements RunningNode {
+  readonly #options: RunOptions;
+  readonly #pulse = new Pulse();
+  readonly #heartbeat: Heartbeat;
+  readonly stopped: Promise<NodeEnd>;
+  #id = newNodeId();
+  #coordinator: CoordinatorThread | undefined;
+  #healthServer: HealthServer | undefined;
+  #health: NodeHealth;
+  #phase: "starting" | "running" | "stopping" | "ended" = "starting";
+  #resolveStopped: (end: NodeEnd) => void = () => undefined;
+  #started: { resolve(): void; reject(error: Error): void } | undefined;
+  #drained: { resolve(clean: boolean): void } | undefined;
+
+  constructor(options: RunOptions) {
+    this.#options = options;
+    this.#health = {
+      executorsReady: 0,
+      executorsWanted: options.settings.workers,
+      databaseUp: true,
+      isDraining: false,
+      counters: {},
+    };
+    this.stopped = new Promise((resolve) => {
+      this.#resolveStopped = resolve;
+    });
+    this.#heartbeat = new Heartbeat({
+      node: this.#id,
+      settings: options.settings,
+      identity: readIdentity(),
+      version: options.version,
+      pulse: this.#pulse,
+      events: {
+        beforeReconnect: options.beforeReconnect,
+        onDeclaredDead: (newId) => {
+          options.log.write(
+            "warn",
+            "this node was declared dead while it was away; it goes on under a new id",
+            { node: newId },
+          );
+          this.#id = newId;
+          this.#coordinator?.send({ type: "renamed", node: newId });
+        },
+        onStandstill: (standstillMs) =>
+          this.#fail(new Error(`the coordinator thread has not turned for ${Math.round(standstillMs)} ms`)),
+        onLost: (error) =>
+          options.log.write("warn", "the heartbeat's connection is lost; it is being reopened", {
+            err: describe(error),
+          }),
+        onBack: () => options.log.write("info", "the heartbeat's connection is back"),
+      },
+    });
+  }
+
+  get id(): string {
+    return this.#id;
+  }
+
+  get healthUrl(): string | undefined {
+    return this.#healthServer?.url;
+  }
+
+  async start(): Promise<void> {
+    const { settings, health } = this.#options;
+    try {
+      await this.#prepareSchema();
+      await this.#heartbeat.start();
+      if (health !== undefined) {
+        this.#healthServer = await serveHealth({ ...health, read: () => this.#health });
+      }
+      await this.#startCoordinator();
+    } catch (error) {
+      this.#phase = "ended";
+      await this.#coordinator?.terminate();
+      await this.#heartbeat.stop({ leave: true });
+      await this.#healthServer?.close();
+      await this.#options.afterEnd();
+      throw error;
+    }
+    this.#phase = "running";
+    this.#heartbeat.watchCoordinator();
+    this.#options.log.write("info", "the node is running", {
+      node: this.#id,
+      queues: settings.queues,
+      workers: settings.workers,
+    });
+  }
+
+  async stop(): Promise<NodeEnd> {
+    if (this.#phase === "running") await this.#drain("stopped");
+    return this.stopped;
+  }
+
+  async #prepareSchema(): Promise<void> {
+    const { settings, log } = this.#options;
+    const connection = await Connection.open(settings.database, { role: "migrate" });
+    try {
+      if (this.#options.migrate) {
+        const report = await migrate(connection, settings.database.schema);
+        if (report.applied.length > 0)
+          log.write("info", "the schema was migrated", { applied: report.applied });
+      } else {
+        await requireMigrated(connection, settings.database.schema);
+      }
+    } finally {
+      await connection.close();
+    }
+  }
+
+  #startCoordinator(): Promise<void> {
+    const started = new Promise<void>((resolve, reject) => {
+      this.#started = { resolve, reject };
+    });
+    const coordinator = startCoordinatorThread(
+      {
+        node: this.#id,
+        settings: this.#options.settings,
+        pulse: this.#pulse.buffer,
+        once: this.#options.once,
+      },
+      {
+        env: this.#options.env,
+        onMessage: (message) => this.#receive(message),
+        onLogPort: (port) => this.#receiveLogs(port),
+      },
+    );
+    this.#coordinator = coordinator;
+    void coordinator.ended.then(({ code, error }) => {
+      const cause = error ?? new Error(`the coordinator thread ended with code ${code}`);
+      this.#started?.reject(cause);
+      if (this.#phase === "running" || (this.#phase === "stopping" && error !== undefined)) this.#fail(cause);
+      this.#drained?.resolve(false);
+    });
+    return started;
+  }
+
+  #receive(message: FromCoordinator): void {
+    const { log } = this.#options;
+    switch (message.type) {
+      case "ready":
+        this.#started?.resolve();
+        return;
+      case "refused":
+        this.#started?.reject(new UsageError(message.code.replace(/^ERR_GEN_DURABLE_/, ""), message.message));
+        return;
+      case "health":
+        this.#health = {
+          ...this.#health,
+          executorsReady: message.executorsReady,
+          executorsWanted: message.executorsWanted,
+          databaseUp: message.databaseUp,
+        };
+        return;
+      case "event":
+        publishEvent(message.name, message.fields);
+        return;
+      case "log":
+        log.write(message.level, message.message, message.fields);
+        return;
+      case "fatal":
+        this.#fail(Object.assign(new Error(message.message), { stack: message.stack }));
+        return;
+      case "drained":
+        // Unasked for, it is the end of a `once` run.
+        if (this.#drained === undefined) void this.#end({ reason: "finished", clean: message.clean });
+        else this.#drained.resolve(message.clean);
+        return;
+      default:
+        unreachable(message);
+    }
+  }
+
+  #receiveLogs(port: MessagePort): void {
+    const { log } = this.#options;
+    port.on("message", ({ records, dropped }: ExecutorLog) => {
+      for (const record of records) log.record(record);
+      if (dropped > 0)
+        log.write("warn", "steps logged more than this node writes; records were dropped", { dropped });
+    });
+    // Logs must not keep a process alive that has nothing else to do.
+    port.unref();
+  }
+
+  /** N3. */
+  async #drain(reason: "stopped"): Promise<void> {
+    this.#phase = "stopping";
+    this.#health = { ...this.#health, isDraining: true };
+    const drained = new Promise<boolean>((resolve) => {
+      this.#drained = { resolve };
+    });
+    this.#coordinator?.send({ type: "drain" });
+    const boundMs = 2 * this.#options.settings.drainTimeoutMs - DRAIN_MARGIN_MS;
+    const abort = new AbortController();
+    const late = delay(Math.max(boundMs, DRAIN_MARGIN_MS), false, { signal: abort.signal }).catch(
+      () => false,
+    );
+    const clean = await Promise.race([drained, late]);
+    abort.abort();
+    await this.#end({ reason, clean });
+  }
+
+  async #end(end: NodeEnd): Promise<void> {
+    if (this.#phase === "ended") return;
+    this.#phase = "ended";
+    await this.#coordinator?.terminate();
+    await this.#heartbeat.stop({ leave: end.clean });
+    await this.#healthServer?.close();
+    const { log } = this.#options;
+    if (end.clean) log.write("info", "the node has ended", { node: this.#id });
+    else
+      log.write(
+        "error",
+        "the node has ended, but could not give everything back; other nodes will take it over",
+        { node: this.#id },
+      );
+    await this.#options.afterEnd();
+    await log.flush();
+    this.#resolveStopped(end);
+  }
+
+  /** N2. */
+  #fail(error: Error): void {
+    if (this.#phase === "ended" || this.#phase === "starting") {
+      this.#started?.reject(error);
+      return;
+    }
+    this.#phase = "ended";
+    const { log } = this.#options;
+    log.write("error", "the node cannot go on; the process ends, and other nodes take its work over", {
+      node: this.#id,
+      err: describe(error),
+    });
+    this.#resolveStopped({ reason: "failed", clean: false, error });
+    // A host that hangs in its own exit handlers must not keep a failed node's claims alive.
+    void Promise.race([log.flush(), delay(1_000)]).finally(() => process.exit(1));
+  }
+}
+
+function describe(error: unknown): Record<string, unknown> {
+  const { message, stack } = error as Error;
+  return error instanceof GenDurableError ? { code: error.code, message } : { message, stack };
+}
