@@ -1,5 +1,8 @@
 // Two projects. "unit": pure rules, beside their source, compiled from it. "system": what needs a database, threads or
-// processes, under test/, against the built dist.
+// processes, under test/, against the built dist; it gets one Postgres a run (test/support/globalSetup.mjs).
+// Files named *.slow.test.ts run under `npm run test:slow` only.
+const slow = process.env.GEN_DURABLE_TEST_SLOW === "1";
+
 const transform = {
   "^.+\\.ts$": [
     "@swc/jest",
@@ -8,6 +11,10 @@ const transform = {
 };
 
 export default {
+  // Two files at once: the tests' own threads and server need cores as well.
+  maxWorkers: 2,
+  testTimeout: 30_000,
+  reporters: [["default", { summaryThreshold: 1 }], "<rootDir>/test/support/countReporter.mjs"],
   projects: [
     {
       displayName: "unit",
@@ -25,8 +32,12 @@ export default {
       displayName: "system",
       roots: ["<rootDir>/test"],
       testMatch: ["<rootDir>/test/**/*.test.ts"],
+      testPathIgnorePatterns: ["/node_modules/", ...(slow ? [] : ["\\.slow\\.test\\.ts$"])],
       extensionsToTreatAsEsm: [".ts"],
       transform,
+      moduleNameMapper: { "^(\\.{1,2}/.*)\\.js$": "$1" },
+      globalSetup: "<rootDir>/test/support/globalSetup.mjs",
+      globalTeardown: "<rootDir>/test/support/globalTeardown.mjs",
     },
   ],
 };
