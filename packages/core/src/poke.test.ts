@@ -1,0 +1,95 @@
+import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
+import { DUE_HORIZON_MS, decodePoke, encodePoke, PokeGate, pokeChannel } from "./poke.js";
+
+beforeEach(() => {
+  jest.useFakeTimers();
+});
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+function gate(): { gate: PokeGate; sent: string[][] } {
+  const sent: string[][] = [];
+  return {
+    gate: new PokeGate({ send: (payloads) => sent.push([...payloads]), nowMs: () => Date.now() }),
+    sent,
+  };
+}
+
+test("a payload says which queue, and when", () => {
+  expect(encodePoke({ type: "due", queue: "default", dueInMs: 0 })).toBe("default");
+  expect(encodePoke({ type: "due", queue: "default", dueInMs: 12.2 })).toBe("default\t13");
+  expect(encodePoke({ type: "cancel", id: 7 })).toBe("\tcancel\t7");
+  for (const poke of [
+    { type: "due", queue: "default", dueInMs: 0 },
+    { type: "due", queue: "a\tb", dueInMs: 0 },
+    { type: "due", queue: "a\t5", dueInMs: 40 },
+    { type: "cancel", id: 12 },
+  ] as const) {
+    expect(decodePoke(encodePoke(poke))).toEqual(poke);
+  }
+});
+
+test("a payload that is not ours is nothing", () => {
+  for (const payload of ["", "\t5", "default\tsoon", "default\t", "default\t-1"])
+    expect(decodePoke(payload)).toBeUndefined();
+});
+
+test("a schema has one channel, whatever its name", () => {
+  expect(pokeChannel("gen_durable")).toMatch(/^gen_durable_[0-9a-f]{16}$/);
+  expect(pokeChannel('a "quoted" schema')).not.toBe(pokeChannel("gen_durable"));
+});
+
+test("K1: the first poke of a burst goes out at once, what follows it waits for the window's end", () => {
+  const { gate: pokes, sent } = gate();
+  const first = pokes.sort([{ queue: "a", dueInMs: 0 }]);
+  expect(first).toEqual({ now: ["a"], later: [] });
+  for (let n = 0; n < 9; n++) {
+    jest.advanceTimersByTime(5);
+    const next = pokes.sort([{ queue: "a", dueInMs: 0 }]);
+    expect(next.now).toEqual([]);
+    pokes.owe(next.later);
+  }
+  expect(sent).toEqual([]);
+  jest.advanceTimersByTime(54);
+  expect(sent).toEqual([]);
+  jest.advanceTimersByTime(1);
+  expect(sent).toEqual([["a"]]);
+  jest.advanceTimersByTime(1_000);
+  expect(sent).toEqual([["a"]]);
+});
+
+test("K2: a poke that the window holds back is sent when the gate closes", () => {
+  const { gate: pokes, sent } = gate();
+  pokes.sort([{ queue: "a", dueInMs: 0 }]);
+  pokes.owe(pokes.sort([{ queue: "a", dueInMs: 0 }]).later);
+  pokes.close();
+  expect(sent).toEqual([["a"]]);
+});
+
+test("every queue has a window of its own, and one statement pokes each queue once", () => {
+  const { gate: pokes } = gate();
+  const { now } = pokes.sort([
+    { queue: "a", dueInMs: 0 },
+    { queue: "b", dueInMs: 0 },
+    { queue: "a", dueInMs: 0 },
+  ]);
+  expect(now).toEqual(["a", "b"]);
+});
+
+test("work due past the horizon pokes nobody, sooner work says in how many milliseconds", () => {
+  const { gate: pokes } = gate();
+  expect(pokes.sort([{ queue: "a", dueInMs: DUE_HORIZON_MS + 1 }])).toEqual({ now: [], later: [] });
+  expect(pokes.sort([{ queue: "a", dueInMs: 400 }]).now).toEqual(["a\t400"]);
+  expect(pokes.sort([{ queue: "a", dueInMs: 0 }]).now).toEqual(["a"]);
+});
+
+test("a held-back poke for work that is due inside the window goes out when it is due", () => {
+  const { gate: pokes, sent } = gate();
+  pokes.sort([{ queue: "a", dueInMs: 400 }]);
+  pokes.owe([{ queue: "a", dueInMs: 50 }]);
+  jest.advanceTimersByTime(49);
+  expect(sent).toEqual([]);
+  jest.advanceTimersByTime(1);
+  expect(sent).toEqual([["a"]]);
+});
