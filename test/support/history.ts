@@ -1,6 +1,7 @@
 // History: a trigger that writes every version of every instance into a table, with its transaction and clock.
 
 import type { Status } from "#core/instance.js";
+import { isLegalMove } from "#core/lifecycle.js";
 import type { TestDatabase } from "./database.js";
 
 export interface HistoryEntry {
@@ -50,4 +51,18 @@ export function readHistory(database: TestDatabase, id?: number): Promise<Histor
     "SELECT * FROM test_history WHERE $1::bigint IS NULL OR id = $1 ORDER BY n",
     [id ?? null],
   );
+}
+
+/** The recorded moves that the lifecycle does not allow, as texts: none in a sound history. */
+export function illegalMoves(history: readonly HistoryEntry[]): string[] {
+  const last = new Map<number, Status>();
+  const illegal: string[] = [];
+  for (const { id, op, status, n } of history) {
+    if (op === "DELETE" || status === null) continue;
+    const from = last.get(id);
+    if (from !== undefined && !isLegalMove(from, status))
+      illegal.push(`${id}: ${from} to ${status} (change ${n})`);
+    last.set(id, status);
+  }
+  return illegal;
 }
