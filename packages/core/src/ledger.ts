@@ -129,6 +129,16 @@ export class Ledger {
     Atomics.store(this.#marks, seat, (generation << STATE_BITS) | FREE);
   }
 
+  /** Whether this tenancy of the seat has neither begun nor been taken back. */
+  isAssigned(seat: number, generation: number): boolean {
+    return Atomics.load(this.#marks, seat) === ((generation << STATE_BITS) | ASSIGNED);
+  }
+
+  /** User code of a begun row starts anew: its `handle`. Time limits count from here. Called by the row's thread only. */
+  beginAgain(seat: number, nowMs: number): void {
+    this.#begunAtMs[seat] = nowMs;
+  }
+
   mark(seat: number): SeatMark {
     return MARKS[(Atomics.load(this.#marks, seat) & 3) as 0 | 1 | 2 | 3];
   }

@@ -5,7 +5,7 @@
 import type { MessagePort } from "node:worker_threads";
 import type { LedgerMemory } from "../ledger.js";
 import type { DefinitionModule } from "../settings.js";
-import type { ClaimedRow } from "./row.js";
+import type { RowBatch } from "./codec.js";
 
 /** The Piscina task that opens a session: one a thread, running until the thread ends. */
 export interface SessionTask {
@@ -32,27 +32,28 @@ export interface SessionTask {
 
 export type ToExecutor =
   /** Rows to run, in order; each starts when a permit of its queue can be taken. Answered by "ended" a row. */
-  | { type: "chunk"; rows: readonly ClaimedRow[] }
+  | { type: "chunk"; rows: RowBatch }
   /** Permits were put into the ledger: look whether an unstarted row can begin. */
   | { type: "permits" }
   /** Abort the row's `ctx.signal`; the step decides what to do. No answer. */
   | { type: "abort"; seat: number; generation: number; reason: AbortReason }
-  /** End the session: start nothing more, abort what runs, send what has ended, close the ports. Answered by the port's close. */
+  /** End the session and its thread: start nothing more, send what has ended, exit. Answered by the port's close. */
   | { type: "close" };
 
 export type AbortReason = "timeout" | "cancelled" | "claim_lost" | "shutdown";
 
+/** `tenancies` below are flat pairs: seat, generation, seat, generation. A seat alone may name its next tenant already. */
 export type FromExecutor =
   /** Sent once: the definitions are loaded and the session takes rows. */
   | { type: "ready"; catalogue: readonly CatalogueEntry[]; digest: string }
   /** Sent once instead of "ready": the definitions cannot be loaded. The session is over. */
   | { type: "refused"; error: WireError }
   /** User code of these rows has returned and their outcomes were posted to their flushers; their permits are free or in use again. */
-  | { type: "ended"; seats: readonly number[] }
-  /** These rows were not begun because their claims are too old to be trusted: they are dropped. */
-  | { type: "distrusted"; seats: readonly number[] }
-  /** An exception that nothing caught, attributed to a row that still runs: it must go to `handle` elsewhere only if the step does not end by itself. */
-  | { type: "stepEvent"; seat: number; generation: number; event: "timeout" };
+  | { type: "ended"; tenancies: readonly number[] }
+  /** These rows were not begun because their claims are too old to be trusted: they are dropped, their marks are free. */
+  | { type: "distrusted"; tenancies: readonly number[] }
+  /** A log record of the engine's own about this thread; steps log over `logPort`. */
+  | { type: "log"; level: "info" | "warn" | "error"; message: string; fields: Record<string, unknown> };
 
 /** What a definition promises, as the coordinator and the catalogue table need it. */
 export interface CatalogueEntry {
