@@ -19,7 +19,8 @@ export function serverAccount(owned: readonly string[]): Account | undefined {
   const accounts = readAccounts();
   for (const path of owned) {
     const uid = statOf(path)?.uid ?? 0;
-    if (uid !== 0) return accounts.find((account) => account.uid === uid) ?? { name: `uid ${uid}`, uid, gid: uid };
+    if (uid !== 0)
+      return accounts.find((account) => account.uid === uid) ?? { name: `uid ${uid}`, uid, gid: uid };
   }
   return ["postgres", "nobody"]
     .map((name) => accounts.find((account) => account.name === name && account.uid !== 0))

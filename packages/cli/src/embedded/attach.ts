@@ -20,7 +20,11 @@ import { readPostmaster } from "./postmaster.js";
 import { ensureServer, stopServer } from "./server.js";
 
 /** The lock that users share; any number that no user of advisory locks would take by chance. */
-const USERS_LOCK = createHash("sha256").update("gen-durable embedded users").digest().readBigInt64BE(0).toString();
+const USERS_LOCK = createHash("sha256")
+  .update("gen-durable embedded users")
+  .digest()
+  .readBigInt64BE(0)
+  .toString();
 const RETRY_MS = 50;
 /** Joining goes on so long while servers come and go under us. */
 const JOIN_PATIENCE_MS = 120_000;
@@ -32,6 +36,8 @@ const statements = new Statements("gen_durable");
 export interface EmbeddedServer {
   /** With the password in it. The port stays the same over restarts unless somebody else takes it. */
   readonly url: string;
+  /** Where the server keeps its data, and why there if not in the project's folder. */
+  readonly place: string;
   /** Stops using the server; the last user stops it. Never rejects. */
   release(): Promise<void>;
   /** Brings the server back if it is gone, and returns its URL. Many processes may do so at once. */
@@ -121,6 +127,12 @@ class Attachment implements EmbeddedServer {
     return this.#url;
   }
 
+  get place(): string {
+    const { path, barredBy, account } = this.#home;
+    if (barredBy === undefined) return path;
+    return `${path} (Postgres runs as ${account?.name}, who cannot enter ${barredBy})`;
+  }
+
   async ensureRunning(): Promise<string> {
     if (this.#connection?.isLost === false) return this.#url;
     this.#joining ??= this.#join().finally(() => {
@@ -140,7 +152,8 @@ class Attachment implements EmbeddedServer {
       await asks(connection, "cli/leave_server");
       if (await asks(connection, "cli/take_server")) await stopServer(this.#home, this.#binaries);
     } catch (error) {
-      if (classifyFailure(error) !== "connection") this.#report(`leaving the embedded Postgres: ${messageOf(error)}`);
+      if (classifyFailure(error) !== "connection")
+        this.#report(`leaving the embedded Postgres: ${messageOf(error)}`);
     } finally {
       await connection.close();
     }
@@ -149,7 +162,8 @@ class Attachment implements EmbeddedServer {
   async #join(): Promise<string> {
     const startMs = performance.now();
     for (;;) {
-      if (this.#released.signal.aborted) throw new TransientError("EMBEDDED_RELEASED", "the embedded server was released");
+      if (this.#released.signal.aborted)
+        throw new TransientError("EMBEDDED_RELEASED", "the embedded server was released");
       if (existsSync(this.#home.stoppedFile)) {
         throw new TransientError(
           "EMBEDDED_STOPPED",
@@ -198,7 +212,9 @@ class Attachment implements EmbeddedServer {
         } catch (error) {
           if (!(error instanceof GenDurableError) || error.code !== "ERR_GEN_DURABLE_EMBEDDED_STOPPED")
             this.#report(messageOf(error));
-          await delay(HEAL_RETRY_MS, undefined, { ref: false, signal: this.#released.signal }).catch(() => undefined);
+          await delay(HEAL_RETRY_MS, undefined, { ref: false, signal: this.#released.signal }).catch(
+            () => undefined,
+          );
         }
       }
     })();

@@ -143,7 +143,10 @@ export async function findFreePort(): Promise<number> {
     const port = randomInt(PORTS.from, PORTS.to);
     if (await isFree(port)) return port;
   }
-  throw new UsageError("EMBEDDED_PORT", `found no free port between ${PORTS.from} and ${PORTS.to} on 127.0.0.1`);
+  throw new UsageError(
+    "EMBEDDED_PORT",
+    `found no free port between ${PORTS.from} and ${PORTS.to} on 127.0.0.1`,
+  );
 }
 
 export function isFree(port: number): Promise<boolean> {

@@ -92,7 +92,9 @@ async function start(home: Home, binaries: Binaries): Promise<string | undefined
 
 /** The home's own port, so that those who were connected find the server again; another one only where it is taken. */
 async function choosePort(home: Home): Promise<number> {
-  const kept = existsSync(home.portFile) ? Number.parseInt(readFileSync(home.portFile, "utf8"), 10) : Number.NaN;
+  const kept = existsSync(home.portFile)
+    ? Number.parseInt(readFileSync(home.portFile, "utf8"), 10)
+    : Number.NaN;
   if (Number.isInteger(kept) && (await isFree(kept))) return kept;
   // A server that somebody else has started in the meantime holds the port by right.
   if (readPostmaster(home).state === "ready") return kept;

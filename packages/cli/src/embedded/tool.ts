@@ -6,6 +6,9 @@ import type { Account } from "./account.js";
 /** Enough for any message of initdb or pg_ctl; more is not kept. */
 const OUTPUT_CHARS_MAX = 64 * 1024;
 
+/** What a program has written is read within this time after its end. */
+const PIPE_GRACE_MS = 250;
+
 export interface ToolRun {
   file: string;
   args: readonly string[];
@@ -38,13 +41,18 @@ export function runTool({ file, args, cwd, account }: ToolRun): Promise<ToolResu
     child.stdout.on("data", collect);
     child.stderr.on("data", collect);
     child.on("error", (error) => resolve({ status: null, output: `${file}: ${error.message}` }));
-    // "exit", not "close": on some systems the server inherits the pipes and keeps them open.
-    child.on("exit", (status) => setImmediate(() => resolve({ status, output: output.trim() })));
+    child.on("close", (status) => resolve({ status, output: output.trim() }));
+    // On some systems the server inherits the pipes and keeps them open for its life.
+    child.on("exit", (status) => {
+      setTimeout(() => resolve({ status, output: output.trim() }), PIPE_GRACE_MS).unref();
+    });
   });
 }
 
 /** The caller's PG* variables are about his database, and must not reach the server's programs. */
 function environment(): NodeJS.ProcessEnv {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(PG|LC_|LANG|LD_LIBRARY_PATH)/.test(name));
+  const inherited = Object.entries(process.env).filter(
+    ([name]) => !/^(PG|LC_|LANG|LD_LIBRARY_PATH)/.test(name),
+  );
   return { ...Object.fromEntries(inherited), LC_ALL: "C" };
 }
