@@ -3,7 +3,7 @@
 
 import type { MessagePort } from "node:worker_threads";
 import type { LedgerMemory } from "../ledger.js";
-import type { DatabaseSettings } from "../settings.js";
+import type { DatabaseSettings, NodeSettings } from "../settings.js";
 
 /** The flusher thread's workerData. */
 export interface FlusherTask {
@@ -14,6 +14,8 @@ export interface FlusherTask {
   maxDelayMs: number;
   leaseTtlMs: number;
   node: string;
+  /** "postgres": wakes and children that other nodes may have to run are poked in the flush that commits them. */
+  poke: NodeSettings["poke"];
 }
 
 export interface LostRow {
@@ -28,8 +30,9 @@ export interface LostRow {
 export type ToFlusher =
   /** A session's outcome port. Sent before the session gets its first row. */
   | { type: "attach"; thread: number; session: number; port: MessagePort }
-  /** The session's thread is gone and these rows were in it. The flusher first drains the session's port to its close,
-   *  commits what it holds, then returns those rows that no outcome arrived for. Answered by "returned". */
+  /** The session's thread is gone and these rows were in it: each flusher is told of the rows of its own queues, if only
+   *  of none, since it must drain the port. The flusher first drains the session's port to its close, commits what it
+   *  holds, then returns those rows that no outcome arrived for. Answered by "returned", perhaps in parts. */
   | { type: "lost"; thread: number; session: number; rows: readonly LostRow[] }
   /** Rows that have not begun go back untouched (drain, an unknown definition). Answered by "returned". */
   | { type: "handBack"; rows: readonly LostRow[] }
@@ -50,8 +53,9 @@ export type FromFlusher =
       /** Milliseconds from now of the earliest await deadline that this batch armed, or null. */
       deadlineInMs: number | null;
     }
-  /** Rows went back: to runnable. `kept`: an outcome had arrived for it, or the guard refused. */
-  | { type: "returned"; seats: readonly number[]; pokes: readonly QueueDue[] }
+  /** These rows of a "lost" or "handBack" are no longer held: they went back to runnable, or the guard refused.
+   *  A row that an outcome had arrived for is not among them: it is answered by "flushed". */
+  | { type: "returned"; rows: readonly FlushedRow[]; pokes: readonly QueueDue[] }
   /** An event for node:diagnostics_channel. */
   | { type: "event"; name: string; fields: Record<string, unknown> }
   /** A log record for main. */
