@@ -25,6 +25,7 @@ export async function createAudit(database: TestDatabase): Promise<void> {
       n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, instance bigint, fsm text, step text, attempt int, pid int, thread int,
       entered_at timestamptz DEFAULT clock_timestamp(), left_at timestamptz, note jsonb);
     CREATE INDEX IF NOT EXISTS test_audit_instance ON public.test_audit (instance);
+    CREATE TABLE IF NOT EXISTS public.test_control (name text PRIMARY KEY);
   `);
 }
 
@@ -39,4 +40,9 @@ export function readAudit(database: TestDatabase, instance?: number): Promise<Au
     "SELECT * FROM public.test_audit WHERE $1::bigint IS NULL OR instance = $1 ORDER BY n",
     [instance ?? null],
   );
+}
+
+/** Lets the `hold` probes of this name go on. */
+export async function letGo(database: TestDatabase, name = "hold"): Promise<void> {
+  await database.query("INSERT INTO public.test_control VALUES ($1) ON CONFLICT DO NOTHING", [name]);
 }
