@@ -1,0 +1,267 @@
+// Json: what `jsonb` can hold, checked before it is written. What a step hands over is what the next step receives, so a
+// value that JSON would change is refused here, with its path, instead of being stored as something else.
+// Two changes are made and documented (docs/machines.md): a property whose value is undefined is left out, -0 becomes 0.
+
+import { inspect, types } from "node:util";
+import { UsageError } from "./errors.js";
+import type { JsonText } from "./instance.js";
+
+/** Levels of nesting; far below what Postgres's and V8's own recursion can take. */
+export const JSON_DEPTH_MAX = 500;
+
+/** Bytes of an error's text in `last_error`: enough for a message and its causes, small enough for every listing. */
+export const ERROR_BYTES_MAX = 8_192;
+
+const CAUSES_MAX = 8;
+
+// In unicode mode a proper pair is one character, so only a lone surrogate matches.
+const UNSTORABLE_TEXT = /[\0\p{Surrogate}]/u;
+const UNSTORABLE_TEXTS = /[\0\p{Surrogate}]/gu;
+
+export type PathKeys = readonly PropertyKey[];
+
+export interface EncodeOptions {
+  /** Bytes of the text, UTF-8. */
+  maxBytes: number;
+  /** What the value is called in an error: `state`, `children[3].state`. */
+  path: string;
+}
+
+/** Turns a value into JSON text that `jsonb` stores and gives back as it was. @throws UsageError UNSTORABLE, PAYLOAD_TOO_LARGE */
+export function encodeJson(value: unknown, options: EncodeOptions): JsonText {
+  const walk: Walk = { ...options, keys: [], ancestors: [], bytesAtLeast: 0 };
+  check(value, walk);
+  const text = JSON.stringify(value);
+  const bytes = Buffer.byteLength(text);
+  if (bytes > options.maxBytes) throw tooLarge(options, bytes);
+  return text;
+}
+
+/** Whether Postgres can store the text: no NUL, no lone surrogate. */
+export function isStorableText(text: string): boolean {
+  return !UNSTORABLE_TEXT.test(text);
+}
+
+/** Makes any text storable: NUL and lone surrogates become U+FFFD, and it is cut to `maxBytes` of UTF-8. */
+export function storableText(text: string, maxBytes: number = ERROR_BYTES_MAX): string {
+  // A text longer than the limit in characters is longer in bytes: cut first, so that a huge one costs little.
+  const clean = (text.length > maxBytes ? text.slice(0, maxBytes) : text).replace(UNSTORABLE_TEXTS, "\uFFFD");
+  if (text.length <= maxBytes && Buffer.byteLength(clean) <= maxBytes) return clean;
+  const ellipsis = "…";
+  const room = Math.max(maxBytes - Buffer.byteLength(ellipsis), 0);
+  let bytes = 0;
+  let end = 0;
+  for (const character of clean) {
+    bytes += Buffer.byteLength(character);
+    if (bytes > room) break;
+    end += character.length;
+  }
+  return clean.slice(0, end) + ellipsis;
+}
+
+/** An error's message with its causes, storable and bounded: what `last_error` says. Takes whatever was thrown; never throws. */
+export function describeError(error: unknown, maxBytes: number = ERROR_BYTES_MAX): string {
+  const parts: string[] = [];
+  const seen = new Set<unknown>();
+  for (let current = error; parts.length < CAUSES_MAX && !seen.has(current); ) {
+    seen.add(current);
+    parts.push(describeOne(current));
+    const cause = causeOf(current);
+    if (cause === undefined) break;
+    current = cause;
+  }
+  return storableText(parts.join("; caused by: "), maxBytes);
+}
+
+/** `state` and `["items", 3, "when"]` make `state.items[3].when`. */
+export function joinPath(base: string, keys: PathKeys): string {
+  let path = base;
+  for (const key of keys) {
+    if (typeof key === "number") path += `[${key}]`;
+    else if (typeof key === "string" && /^[A-Za-z_$][\w$]*$/.test(key)) path += path === "" ? key : `.${key}`;
+    else path += `[${typeof key === "symbol" ? String(key) : JSON.stringify(key)}]`;
+  }
+  return path;
+}
+
+/**
+ * Where two JSON values differ, as the keys that lead there; null when they are equal. An absent property equals an
+ * undefined one. With `mayAdd`, `stored` may hold properties that `given` has not (a schema's defaults).
+ */
+export function findDifference(given: unknown, stored: unknown, mayAdd = false): PropertyKey[] | null {
+  if (Object.is(given, stored) || (given === 0 && stored === 0)) return null;
+  if (typeof given !== "object" || typeof stored !== "object" || given === null || stored === null) return [];
+  if (Array.isArray(stored)) {
+    if (!Array.isArray(given) || given.length !== stored.length) return [];
+    for (let index = 0; index < stored.length; index++) {
+      const deeper = findDifference(given[index], stored[index], mayAdd);
+      if (deeper !== null) return [index, ...deeper];
+    }
+    return null;
+  }
+  if (!isPlainObject(given)) return [];
+  const left = given as Readonly<Record<string, unknown>>;
+  const right = stored as Readonly<Record<string, unknown>>;
+  for (const key of Object.keys(left)) {
+    if (left[key] === undefined) {
+      if (right[key] !== undefined && !mayAdd) return [key];
+      continue;
+    }
+    if (!Object.hasOwn(right, key)) return [key];
+    const deeper = findDifference(left[key], right[key], mayAdd);
+    if (deeper !== null) return [key, ...deeper];
+  }
+  if (mayAdd) return null;
+  for (const key of Object.keys(right)) {
+    if (right[key] !== undefined && !Object.hasOwn(left, key)) return [key];
+  }
+  return null;
+}
+
+/** An object made by `{}` or JSON.parse, in any realm: its prototype is a root. */
+export function isPlainObject(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+interface Walk extends EncodeOptions {
+  keys: (string | number)[];
+  ancestors: object[];
+  /** A lower bound of the text's length, so that a value that unfolds without end stops the walk early. */
+  bytesAtLeast: number;
+}
+
+function check(value: unknown, walk: Walk): void {
+  switch (typeof value) {
+    case "string":
+      if (UNSTORABLE_TEXT.test(value)) throw unstorable(walk, describeText(value));
+      count(walk, value.length + 2);
+      return;
+    case "number":
+      if (!Number.isFinite(value)) throw unstorable(walk, `${value}, which JSON turns into null`);
+      count(walk, 1);
+      return;
+    case "boolean":
+      count(walk, 4);
+      return;
+    case "undefined":
+      throw unstorable(walk, "undefined; use null");
+    case "bigint":
+      throw unstorable(walk, `the BigInt ${value}n; use a string`);
+    case "symbol":
+    case "function":
+      throw unstorable(walk, `a ${typeof value}`);
+    case "object":
+      if (value === null) count(walk, 4);
+      else checkObject(value, walk);
+  }
+}
+
+function checkObject(value: object, walk: Walk): void {
+  if (walk.ancestors.includes(value)) throw unstorable(walk, "a cycle: the value contains itself");
+  if (walk.ancestors.length >= JSON_DEPTH_MAX)
+    throw unstorable(walk, `nested deeper than ${JSON_DEPTH_MAX} levels`);
+  walk.ancestors.push(value);
+  count(walk, 2);
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) {
+      walk.keys.push(index);
+      check(value[index], walk);
+      walk.keys.pop();
+    }
+  } else {
+    checkProperties(value, walk);
+  }
+  walk.ancestors.pop();
+}
+
+function checkProperties(value: object, walk: Walk): void {
+  if (!isPlainObject(value)) throw unstorable(walk, describeInstance(value));
+  if (Object.getOwnPropertySymbols(value).length > 0)
+    throw unstorable(walk, "a property named by a symbol, which JSON leaves out");
+  for (const key of Object.keys(value)) {
+    const property = value[key];
+    if (property === undefined) continue;
+    walk.keys.push(key);
+    if (UNSTORABLE_TEXT.test(key)) throw unstorable(walk, `a property name with ${describeText(key)}`);
+    count(walk, key.length + 3);
+    check(property, walk);
+    walk.keys.pop();
+  }
+}
+
+function count(walk: Walk, bytes: number): void {
+  walk.bytesAtLeast += bytes;
+  if (walk.bytesAtLeast > walk.maxBytes) throw tooLarge(walk, walk.bytesAtLeast);
+}
+
+function describeText(text: string): string {
+  return text.includes("\0")
+    ? "a NUL character (U+0000), which Postgres cannot store"
+    : "half of a surrogate pair, which is no valid text";
+}
+
+function describeInstance(value: object): string {
+  if (types.isDate(value)) return "a Date; use its ISO string or its milliseconds";
+  if (types.isMap(value)) return "a Map; use an object or an array of pairs";
+  if (types.isSet(value)) return "a Set; use an array";
+  if (types.isRegExp(value)) return "a RegExp; use its source";
+  if (types.isPromise(value)) return "a Promise; await it first";
+  if (types.isNativeError(value)) return "an Error; use its message";
+  if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return "binary data; use a base64 string";
+  const name = nameOfClass(value);
+  return name === "" ? "an object of a class" : `an instance of ${name}; use a plain object`;
+}
+
+function nameOfClass(value: object): string {
+  const { constructor } = value;
+  return typeof constructor === "function" ? constructor.name : "";
+}
+
+function unstorable(walk: Walk, found: string): UsageError {
+  const path = joinPath(walk.path, walk.keys);
+  return new UsageError("UNSTORABLE", `${path} cannot be stored as JSON: it is ${found}`, { path, found });
+}
+
+function tooLarge({ path, maxBytes }: EncodeOptions, bytes: number): UsageError {
+  return new UsageError(
+    "PAYLOAD_TOO_LARGE",
+    `${path} takes at least ${bytes} bytes as JSON; maxPayloadBytes allows ${maxBytes}`,
+    { path, bytes, maxBytes },
+  );
+}
+
+function describeOne(error: unknown): string {
+  try {
+    if (typeof error === "string") return error;
+    if (!isErrorLike(error))
+      return inspect(error, { depth: 2, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 2_000 });
+    const text = error.message === "" ? error.name : error.message;
+    const inner: unknown = Reflect.get(error, "errors");
+    if (!Array.isArray(inner) || inner.length === 0) return text;
+    const shown = inner.slice(0, CAUSES_MAX).map((one) => (isErrorLike(one) ? one.message : String(one)));
+    return `${text} [${shown.join("; ")}]`;
+  } catch {
+    return "an error that cannot be described";
+  }
+}
+
+function causeOf(error: unknown): unknown {
+  try {
+    return isErrorLike(error) ? (error.cause ?? undefined) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+// Errors of other realms (vm contexts, jest) are no `instanceof Error`; what has a message and a stack is meant as one.
+function isErrorLike(value: unknown): value is Error {
+  if (types.isNativeError(value)) return true;
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    typeof Reflect.get(value, "message") === "string" &&
+    typeof Reflect.get(value, "stack") === "string"
+  );
+}
