@@ -215,8 +215,8 @@ function describeInstance(value: object): string {
 }
 
 function nameOfClass(value: object): string {
-  const { constructor } = value;
-  return typeof constructor === "function" ? constructor.name : "";
+  const maker: unknown = Reflect.get(value, "constructor");
+  return typeof maker === "function" ? maker.name : "";
 }
 
 function unstorable(walk: Walk, found: string): UsageError {

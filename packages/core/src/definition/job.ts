@@ -113,7 +113,7 @@ export function defineJob<
   );
 }
 
-type ResultOfJob<T> = [T] extends [undefined | void] ? null : T;
+type ResultOfJob<T> = [T] extends [void] ? null : T;
 
 /** The wait after the try number `attempt`: 1 s, 2 s, 4 s, ..., at most 5 minutes. */
 export function defaultBackoff(attempt: number): number {

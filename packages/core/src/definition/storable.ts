@@ -20,9 +20,11 @@ export type Storable<T> = unknown extends T
     ? T
     : T extends bigint | symbol | ((...args: never) => unknown)
       ? never
-      : T extends object
-        ? { [P in keyof T]: Storable<T[P]> }
-        : never;
+      : T extends readonly (infer Item)[]
+        ? readonly Storable<Item>[] // an array type is resolved late, so that recursive types end
+        : T extends object
+          ? { [P in keyof T]: Storable<T[P]> }
+          : never;
 
 /** Intersected with a schema's type: changes nothing for a good schema, and names the mistake of another. */
 export type StorableSchema<S extends Schema> = [OutputOf<S>] extends [Storable<OutputOf<S>>]

@@ -1,0 +1,37 @@
+// The public exports of `gen-durable`.
+
+export { type Child, childOf } from "#core/definition/child.js";
+export type { FsmDefinition, InputOfFsm, ResultOfFsm, SignalsOfFsm } from "#core/definition/definition.js";
+export {
+  defineFsm,
+  type FsmOptions,
+  type MaybePromise,
+  type SignalSchemas,
+  type StepFunction,
+  type StepOptions,
+} from "#core/definition/fsm.js";
+export type { InsertOptions } from "#core/definition/insertOptions.js";
+export { defineJob, type JobContext, type JobOptions } from "#core/definition/job.js";
+export type { Outcome } from "#core/definition/outcome.js";
+export type {
+  AwaitOptions,
+  ChildView,
+  NextOptions,
+  RunContext,
+  SignalOf,
+  SignalTypes,
+  StepContext,
+  StepLog,
+} from "#core/definition/stepContext.js";
+export type { JsonObject, JsonValue, Storable } from "#core/definition/storable.js";
+export {
+  GenDurableError,
+  InvariantError,
+  StepCrashedError,
+  StepTimeoutError,
+  TransientError,
+  UsageError,
+} from "#core/errors.js";
+export type { Status, WakeReason } from "#core/instance.js";
+export type { Key } from "#core/key.js";
+export type { Schedule } from "#core/schedule.js";
