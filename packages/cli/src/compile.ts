@@ -20,8 +20,8 @@ import type { BuildFailure, BuildResult, Message } from "esbuild";
 import { glob } from "tinyglobby";
 import { UsageError } from "#core/errors.js";
 import type { DefinitionModule } from "#core/settings.js";
+import { externalPackages } from "./compilePackages.js";
 import { originalPlaces } from "./compilePlaces.js";
-import { ownPackages } from "./compilePackages.js";
 
 const TYPESCRIPT = /\.(ts|mts|cts|tsx)$/;
 const JAVASCRIPT = /\.(js|mjs|cjs)$/;
@@ -127,7 +127,7 @@ async function build(files: readonly string[], folder: string, outdir: string): 
       outExtension: { ".js": ".mjs" },
       bundle: true,
       splitting: true,
-      packages: "external",
+      conditions: [],
       platform: "node",
       target: "node20",
       format: "esm",
@@ -137,7 +137,7 @@ async function build(files: readonly string[], folder: string, outdir: string): 
       metafile: true,
       logLevel: "silent",
       ...places,
-      plugins: [...places.plugins, ownPackages(folder)],
+      plugins: [...places.plugins, externalPackages(folder)],
     });
   } catch (error) {
     const { errors } = error as Partial<BuildFailure>;
@@ -180,7 +180,8 @@ function write(target: string, outputs: readonly { path: string; contents: Uint8
 function markUsed(target: string): void {
   const marks = join(target, MARKS);
   mkdirSync(marks, { recursive: true });
-  for (const mark of readdirSync(marks)) if (!isMarkValid(marks, mark)) rmSync(join(marks, mark), { force: true });
+  for (const mark of readdirSync(marks))
+    if (!isMarkValid(marks, mark)) rmSync(join(marks, mark), { force: true });
   writeFileSync(join(marks, `${process.pid}@${hostname()}`), "");
   const now = new Date();
   utimesSync(target, now, now);

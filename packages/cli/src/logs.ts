@@ -37,7 +37,10 @@ export function createLog(options: LogOptions = {}): NodeLog {
   const sink = { write: (record: Record<string, unknown>) => writer.write(line(record)) };
   // A raw stream receives records, not text; bunyan's types know only the latter.
   const stream = sink as unknown as NodeJS.WritableStream;
-  const logger = bunyan.createLogger({ name: "gen-durable", streams: [{ type: "raw", level: minimum, stream }] });
+  const logger = bunyan.createLogger({
+    name: "gen-durable",
+    streams: [{ type: "raw", level: minimum, stream }],
+  });
   return {
     write(level, message, fields = {}) {
       logger[level](fields, message);
@@ -119,7 +122,9 @@ class LineWriter {
   async #writeAll(chunk: Buffer): Promise<void> {
     for (let offset = 0; offset < chunk.length && !this.#broken; ) {
       const result = await new Promise<number | NodeJS.ErrnoException>((resolve) => {
-        write(this.#fd, chunk, offset, chunk.length - offset, null, (error, written) => resolve(error ?? written));
+        write(this.#fd, chunk, offset, chunk.length - offset, null, (error, written) =>
+          resolve(error ?? written),
+        );
       });
       if (typeof result === "number") offset += result;
       else if (result.code === "EAGAIN" || result.code === "EINTR") await delay(AGAIN_MS);

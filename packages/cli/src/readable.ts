@@ -50,6 +50,7 @@ function formatValue(value: unknown): string {
 function formatError(error: unknown, colors: Colors): string {
   if (typeof error !== "object" || error === null) return "";
   const { message, stack, code } = error as { message?: unknown; stack?: unknown; code?: unknown };
-  const text = typeof stack === "string" ? stack : [code, message].filter((part) => part !== undefined).join(" ");
+  const text =
+    typeof stack === "string" ? stack : [code, message].filter((part) => part !== undefined).join(" ");
   return text === "" ? "" : `\n${colors.dim(text.replaceAll(/^/gm, "    "))}`;
 }
