@@ -76,6 +76,28 @@ export class StepCrashedError extends GenDurableError {
   }
 }
 
+/** Why a running step is asked to end; a timeout has an error class of its own. */
+export type StepAbortion = "cancelled" | "claim_lost" | "shutdown";
+
+const ABORTIONS: Readonly<Record<StepAbortion, string>> = {
+  cancelled: "its instance is being cancelled",
+  claim_lost: "this node has lost its claim, so the outcome will not count",
+  shutdown: "the node shuts down",
+};
+
+/** A running step is asked to end; the reason of its `ctx.signal`. */
+export class StepAbortedError extends GenDurableError {
+  readonly reason: StepAbortion;
+
+  constructor(step: string, reason: StepAbortion) {
+    super("transient", "STEP_ABORTED", `step "${step}" is asked to end: ${ABORTIONS[reason]}`, {
+      step,
+      reason,
+    });
+    this.reason = reason;
+  }
+}
+
 /** Ends a `switch` over a union: a variant without a case fails to compile here. */
 export function unreachable(value: never): never {
   throw new InvariantError(`unexpected variant: ${JSON.stringify(value)}`);

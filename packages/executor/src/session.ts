@@ -1,0 +1,274 @@
+// Session: the work of one executor thread, from its definitions to its end.
+// Owns:     the rows that the coordinator sent it, until their outcomes are posted.
+// Receives: ToExecutor over the control port.   Sends: FromExecutor there, packed outcomes to the flushers.
+//
+// S1  A row begins with a permit of its queue and by winning its seat in the ledger; a row that was taken back is
+//     forgotten. Permits go back into the ledger as soon as no row of their queue waits here.
+// S2  A row whose claim is not trusted any more is not begun. A running one is told by its signal.
+// S3  The loop gets a turn every few milliseconds, so that messages, timers and the ledger's tick are not held up by a
+//     long chunk of short steps; what has ended by then is posted.
+// S4  An error in this file's own code ends the thread: its rows are recovered as those of any dead thread.
+
+// The modules' timers, not the globals: user code may replace those.
+import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
+import { TIMER_MS_MAX } from "#core/clock.js";
+import { unreachable } from "#core/errors.js";
+import { Ledger } from "#core/ledger.js";
+import { unpackRows } from "#core/protocol/codec.js";
+import type { AbortReason, SessionTask, ToExecutor } from "#core/protocol/executor.js";
+import type { WireOutcome } from "#core/protocol/outcome.js";
+import type { ClaimedRow } from "#core/protocol/row.js";
+import { installGuards, type StrayKind } from "./guards.js";
+import { Lane } from "./lane.js";
+import { Outbox } from "./outbox.js";
+import { type RunListener, type StepEnvironment, StepRun } from "./step.js";
+
+/** How often a thread with work shows that its loop turns, milliseconds. The coordinator looks a little less often. */
+export const TICK_MS = 20;
+
+/** S3: how long rows are begun in one turn, milliseconds. A few hundred short steps; below what a timer would notice. */
+const TURN_MS = 2;
+
+/** Between looks at the running rows' claims and at the guards, milliseconds. */
+const REVIEW_MS = 200;
+
+/** S2: what a claim must still be good for when its row begins, milliseconds. */
+const TRUST_MARGIN_MS = 100;
+
+interface Running {
+  run: StepRun;
+  lane: Lane;
+  timer: NodeJS.Timeout | undefined;
+}
+
+export interface SessionHooks {
+  environment: StepEnvironment;
+  /** Posts what has been logged. */
+  flushLogs(): void;
+  /** Logs an error that nothing caught; `fields` name its instance where it is known. */
+  logStray(kind: StrayKind, error: unknown, fields: Readonly<Record<string, unknown>>): void;
+  /** Ends the thread. */
+  exit(code: number): void;
+}
+
+export class Session implements RunListener {
+  readonly #task: SessionTask;
+  readonly #hooks: SessionHooks;
+  readonly #now: () => number;
+  readonly #ledger: Ledger;
+  readonly #lanes: readonly Lane[];
+  readonly #laneOf: ReadonlyMap<string, Lane>;
+  readonly #outbox: Outbox;
+  readonly #running = new Map<number, Running>();
+  /** Aborts of rows that have not begun, by seat. */
+  readonly #aborts = new Map<number, { generation: number; reason: AbortReason }>();
+  #waiting = 0;
+  #turnIsDue = false;
+  #ticker: NodeJS.Timeout | undefined;
+  #reviewedAtMs = 0;
+  #firstLane = 0;
+
+  constructor(task: SessionTask, hooks: SessionHooks) {
+    this.#task = task;
+    this.#hooks = hooks;
+    this.#now = hooks.environment.now;
+    this.#ledger = new Ledger(task.ledger);
+    this.#lanes = task.queues.map((_, index) => new Lane(index));
+    this.#laneOf = new Map(task.queues.map((name, index) => [name, this.#lanes[index] as Lane])); // same length
+    this.#outbox = new Outbox(task.control, task.flusherPorts);
+  }
+
+  receive(message: ToExecutor): void {
+    this.#guarded(() => {
+      switch (message.type) {
+        case "chunk":
+          this.#takeChunk(unpackRows(message.rows));
+          return;
+        case "permits":
+          this.#scheduleTurn();
+          return;
+        case "abort":
+          this.#abort(message);
+          return;
+        case "close":
+          this.finish();
+          this.#hooks.exit(0);
+          return;
+        default:
+          unreachable(message);
+      }
+    });
+  }
+
+  /** Posts everything that has ended or was logged; also when the thread is being ended by its own code. */
+  finish(): void {
+    this.#outbox.post();
+    this.#hooks.flushLogs();
+  }
+
+  /** Hears of an error that nothing caught. */
+  stray(kind: StrayKind, error: unknown, run: StepRun | undefined): void {
+    this.#hooks.logStray(kind, error, run?.logFields ?? {});
+    if (kind === "uncaughtException") run?.fail(error);
+  }
+
+  /** The step of a row has failed and its `handle` begins, with a time limit of its own. */
+  handling(run: StepRun): void {
+    const running = this.#running.get(run.row.seat);
+    if (running === undefined || run.timeoutMs === null) return;
+    this.#ledger.beginAgain(run.row.seat, this.#now());
+    this.#limit(running);
+  }
+
+  /** User code of a row has returned for good: its slot is free, its outcome leaves with this turn. */
+  decided(_run: StepRun, outcome: WireOutcome): void {
+    const running = this.#running.get(outcome.seat);
+    if (running === undefined) return;
+    const { lane, timer } = running;
+    if (timer !== undefined) clearTimeout(timer);
+    const flusher = this.#task.flusherOfQueue[lane.queue] ?? 0;
+    this.#ledger.end(outcome.seat, outcome.generation);
+    this.#ledger.outcomeLeaves(this.#task.thread, flusher);
+    this.#outbox.addOutcome(flusher, outcome);
+    this.#running.delete(outcome.seat);
+    lane.permitsInHand++;
+    this.#scheduleTurn();
+  }
+
+  #takeChunk(rows: readonly ClaimedRow[]): void {
+    for (const row of rows) {
+      const lane = this.#laneOf.get(row.queue);
+      if (lane === undefined) throw new Error(`a row of the unknown queue "${row.queue}"`);
+      lane.push(row);
+    }
+    this.#waiting += rows.length;
+    this.#ledger.tick(this.#task.thread);
+    this.#ticker ??= setInterval(() => this.#guarded(() => this.#tick()), TICK_MS);
+    this.#scheduleTurn();
+  }
+
+  #scheduleTurn(): void {
+    if (this.#turnIsDue) return;
+    this.#turnIsDue = true;
+    setImmediate(() => {
+      this.#turnIsDue = false;
+      this.#guarded(() => this.#turn());
+    });
+  }
+
+  #turn(): void {
+    this.#ledger.tick(this.#task.thread);
+    this.#beginRows();
+    this.#outbox.post();
+    if (this.#waiting === 0 && this.#running.size === 0) {
+      clearInterval(this.#ticker);
+      this.#ticker = undefined;
+    }
+  }
+
+  /** S1, S3: one row of each lane in turn, so that a long lane holds up no other. */
+  #beginRows(): void {
+    const untilMs = this.#now() + TURN_MS;
+    const count = this.#lanes.length;
+    let idle = 0;
+    let index = this.#firstLane;
+    while (this.#waiting > 0 && idle < count) {
+      const lane = this.#lanes[index % count] as Lane; // a queue there is, since rows wait
+      index++;
+      if (!this.#beginOne(lane)) {
+        idle++;
+        continue;
+      }
+      idle = 0;
+      if (this.#now() >= untilMs) {
+        this.#scheduleTurn();
+        break;
+      }
+    }
+    this.#firstLane = index % Math.max(count, 1);
+    for (const lane of this.#lanes) {
+      if (lane.permitsInHand === 0 || lane.length > 0) continue;
+      this.#ledger.putPermits(this.#task.thread, lane.queue, lane.permitsInHand);
+      lane.permitsInHand = 0;
+    }
+  }
+
+  /** Begins the next row of the lane that can begin. False when none waits or no permit can be had. */
+  #beginOne(lane: Lane): boolean {
+    if (lane.length === 0) return false;
+    if (lane.permitsInHand === 0) {
+      if (this.#ledger.takePermits(this.#task.thread, lane.queue, 1) === 0) return false;
+      lane.permitsInHand = 1;
+    }
+    for (;;) {
+      const row = lane.shift();
+      if (row === undefined) return false;
+      this.#waiting--;
+      const nowMs = this.#now();
+      if (this.#ledger.trustedUntilMs(row.seat) - TRUST_MARGIN_MS <= nowMs) {
+        if (this.#ledger.recall(row.seat, row.generation))
+          this.#outbox.addDistrusted(row.seat, row.generation);
+        this.#scheduleTurn();
+        continue;
+      }
+      if (!this.#ledger.begin(row.seat, row.generation, nowMs)) continue;
+      lane.permitsInHand--;
+      this.#start(row, lane);
+      return true;
+    }
+  }
+
+  #start(row: ClaimedRow, lane: Lane): void {
+    const run = new StepRun(row, this.#hooks.environment, this);
+    const running: Running = { run, lane, timer: undefined };
+    this.#running.set(row.seat, running);
+    this.#limit(running);
+    if (this.#aborts.size > 0) {
+      const abort = this.#aborts.get(row.seat);
+      this.#aborts.delete(row.seat);
+      if (abort?.generation === row.generation) run.abort(abort.reason);
+    }
+    run.start();
+  }
+
+  #limit(running: Running): void {
+    const { timeoutMs } = running.run;
+    // A longer one would fire at once; no thread lives that long between two deployments.
+    if (timeoutMs === null || timeoutMs > TIMER_MS_MAX) return;
+    clearTimeout(running.timer);
+    running.timer = setTimeout(() => running.run.abort("timeout"), timeoutMs);
+  }
+
+  #abort({ seat, generation, reason }: { seat: number; generation: number; reason: AbortReason }): void {
+    const run = this.#running.get(seat)?.run;
+    if (run !== undefined) {
+      if (run.row.generation === generation) run.abort(reason);
+    } else if (this.#ledger.isAssigned(seat, generation)) this.#aborts.set(seat, { generation, reason });
+  }
+
+  #tick(): void {
+    this.#ledger.tick(this.#task.thread);
+    const nowMs = this.#now();
+    if (nowMs - this.#reviewedAtMs < REVIEW_MS) return;
+    this.#reviewedAtMs = nowMs;
+    installGuards();
+    for (const { run } of this.#running.values()) {
+      if (this.#ledger.trustedUntilMs(run.row.seat) - TRUST_MARGIN_MS <= nowMs) run.abort("claim_lost");
+    }
+  }
+
+  /** S4. */
+  #guarded(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#task.control.postMessage({
+        type: "log",
+        level: "error",
+        message: "an executor thread ends because of an error of the engine",
+        fields: { err: { message: String(error), stack: error instanceof Error ? error.stack : undefined } },
+      });
+      this.#hooks.exit(1);
+    }
+  }
+}

@@ -1,0 +1,287 @@
+// StepRun: one claimed row through user code: parse the state, run the step, look at what it returned, turn it into the
+// outcome that its flusher commits. Plain: no thread, no port, no ledger; the testing helpers run it as it is.
+//
+// R1  Exactly one outcome a run, whatever user code does: throws, returns nothing, returns what cannot be stored,
+//     settles twice. An error goes to `handle` once; an error of `handle` stops the instance.
+// R2  What a call of user code decided is encoded in the turn in which it settles; what it changes later changes nothing.
+// R3  `handle` sees the state that the step was given, not what the step made of it.
+
+import { types } from "node:util";
+import type { Limits } from "#core/definition/admission.js";
+import { decide } from "#core/definition/decide.js";
+import type { RuntimeFsm, RuntimeStep } from "#core/definition/definition.js";
+import { OutcomeMaker } from "#core/definition/outcome.js";
+import type { DefinitionRegistry } from "#core/definition/registry.js";
+import type { StepLog } from "#core/definition/stepContext.js";
+import { InvariantError, StepAbortedError, StepTimeoutError, UsageError } from "#core/errors.js";
+import { describeError } from "#core/json.js";
+import type { AbortReason } from "#core/protocol/executor.js";
+import type { Decision, WireOutcome } from "#core/protocol/outcome.js";
+import type { ClaimedRow } from "#core/protocol/row.js";
+import { Context, inboxOf, LazySignal } from "./context.js";
+import { runStorage } from "./guards.js";
+import { courseOf } from "./verdict.js";
+
+export interface StepEnvironment {
+  registry: DefinitionRegistry;
+  limits: Limits;
+  crashLimit: number;
+  /** Monotonic milliseconds. */
+  now: () => number;
+  /** Makes a step's logger. */
+  makeLog: (fields: Readonly<Record<string, unknown>>) => StepLog;
+}
+
+export interface RunListener {
+  /** The step has failed and `handle` begins, with a time limit of its own. */
+  handling(run: StepRun): void;
+  /** User code has returned for good. */
+  decided(run: StepRun, outcome: WireOutcome): void;
+}
+
+/** One call of user code: the step's, or that of `handle` with the error it is to handle. */
+interface Call {
+  of: "step" | "handle";
+  error: unknown;
+  maker: OutcomeMaker;
+  signal: LazySignal;
+}
+
+const NO_IDS: readonly number[] = [];
+
+export class StepRun {
+  readonly row: ClaimedRow;
+  readonly fsm: RuntimeFsm;
+  readonly step: RuntimeStep | undefined;
+  readonly #environment: StepEnvironment;
+  readonly #listener: RunListener;
+  #call: Call | undefined;
+  #isDecided = false;
+  #beganAtMs = 0;
+  /** Why the run as a whole is asked to end; a timeout concerns one call only. */
+  #abortion: Exclude<AbortReason, "timeout"> | undefined;
+
+  /** @throws InvariantError when the registry does not know the row's machine: such rows are not claimed. */
+  constructor(row: ClaimedRow, environment: StepEnvironment, listener: RunListener) {
+    const fsm = environment.registry.get(row.fsm, row.version);
+    if (fsm === undefined)
+      throw new InvariantError(`a row of the unknown machine ${row.fsm} v${row.version}`);
+    this.row = row;
+    this.fsm = fsm;
+    this.step = fsm.steps.get(row.step);
+    this.#environment = environment;
+    this.#listener = listener;
+  }
+
+  get isDecided(): boolean {
+    return this.#isDecided;
+  }
+
+  /** Milliseconds that a call of user code may take, or null. */
+  get timeoutMs(): number | null {
+    return this.step?.timeoutMs ?? null;
+  }
+
+  /** The fields that lines about this run carry. */
+  get logFields(): Readonly<Record<string, unknown>> {
+    const { id, fsm, version, step, attempt } = this.row;
+    return { instance: id, fsm, version, step, attempt };
+  }
+
+  start(): void {
+    const { row, step } = this;
+    this.#beganAtMs = this.#environment.now();
+    const course = courseOf(row, step, this.#environment.crashLimit);
+    if (course.kind === "stop") this.#decide({ kind: "stop", reason: course.reason });
+    else if (course.kind === "handle") this.#handle(course.error);
+    else if (step === undefined) this.#handle(unknownStep(row, this.fsm));
+    else {
+      let state: unknown;
+      try {
+        state = this.#parseState();
+      } catch (error) {
+        this.#handle(error);
+        return;
+      }
+      this.#run({ of: "step", error: undefined }, state, step.run);
+    }
+  }
+
+  /** An exception that nothing caught, of code that this run has started. False when the run had been decided. */
+  fail(error: unknown): boolean {
+    const call = this.#call;
+    if (this.#isDecided || call === undefined) return false;
+    this.#fail(call, error);
+    runStorage.run(this, () => call.signal.abort(asError(error)));
+    return true;
+  }
+
+  /** Asks the running code to end. */
+  abort(reason: AbortReason): void {
+    if (this.#isDecided) return;
+    const { step } = this.row;
+    if (reason !== "timeout") this.#abortion ??= reason;
+    const error =
+      reason === "timeout"
+        ? new StepTimeoutError(step, this.timeoutMs ?? 0)
+        : new StepAbortedError(step, reason);
+    // User code that listens belongs to this run, also when it throws.
+    runStorage.run(this, () => this.#call?.signal.abort(error));
+  }
+
+  #run(of: Pick<Call, "of" | "error">, state: unknown, code: (ctx: unknown) => unknown): void {
+    const call: Call = { ...of, maker: new OutcomeMaker(), signal: new LazySignal() };
+    this.#call = call;
+    if (this.#abortion !== undefined) call.signal.abort(new StepAbortedError(this.row.step, this.#abortion));
+    const context = new Context({
+      row: this.row,
+      state,
+      maker: call.maker,
+      signal: call.signal,
+      makeLog: () => this.#environment.makeLog(this.logFields),
+    });
+    let returned: unknown;
+    try {
+      returned = runStorage.run(this, code, context);
+      if (isThenable(returned)) {
+        void this.#settle(call, returned);
+        return;
+      }
+    } catch (error) {
+      this.#fail(call, error);
+      return;
+    }
+    this.#return(call, returned);
+  }
+
+  async #settle(call: Call, pending: PromiseLike<unknown>): Promise<void> {
+    let returned: unknown;
+    try {
+      returned = await pending;
+    } catch (error) {
+      this.#fail(call, error);
+      return;
+    }
+    this.#return(call, returned);
+  }
+
+  #return(call: Call, returned: unknown): void {
+    if (this.#call !== call || this.#isDecided) return;
+    const { registry, limits } = this.#environment;
+    let decision: Decision;
+    try {
+      const draft = call.maker.draftOfReturned(returned, call.of === "step" ? this.row.step : "handle");
+      decision = decide(draft, this.fsm, registry, limits);
+    } catch (error) {
+      this.#fail(call, error);
+      return;
+    }
+    this.#decide(decision);
+  }
+
+  #fail(call: Call, error: unknown): void {
+    if (this.#call !== call || this.#isDecided) return;
+    if (call.of === "step") this.#handle(error);
+    else
+      this.#decide({
+        kind: "stop",
+        reason: describeBoth(error, call.error),
+      });
+  }
+
+  #handle(error: unknown): void {
+    const { handle } = this.fsm;
+    if (handle === null) {
+      this.#decide({ kind: "stop", reason: describeError(asError(error)) });
+      return;
+    }
+    this.#listener.handling(this);
+    let state: unknown;
+    try {
+      state = this.#parseState();
+    } catch {
+      state = JSON.parse(this.row.state);
+    }
+    this.#run({ of: "handle", error }, state, (ctx) => handle(asError(error), ctx));
+  }
+
+  #parseState(): unknown {
+    return this.fsm.parseState(JSON.parse(this.row.state));
+  }
+
+  #decide(decision: Decision): void {
+    this.#isDecided = true;
+    this.#call = undefined;
+    const { row } = this;
+    const inbox = inboxOf(row);
+    const outcome: WireOutcome = {
+      id: row.id,
+      claim: row.claim,
+      seat: row.seat,
+      generation: row.generation,
+      fsm: row.fsm,
+      version: row.version,
+      step: row.step,
+      visit: row.visit,
+      attempt: row.attempt,
+      queue: row.queue,
+      parentId: row.parentId,
+      parentVisit: row.parentVisit,
+      awaited:
+        inbox.length === 0
+          ? NO_IDS
+          : inbox.filter(({ name }) => row.awaits.includes(name)).map(({ id }) => id),
+      shown: inbox.length === 0 ? NO_IDS : inbox.map(({ id }) => id),
+      durationMs: this.#environment.now() - this.#beganAtMs,
+      decision,
+    };
+    this.#listener.decided(this, outcome);
+  }
+}
+
+/** Runs one row to its outcome, in this thread. At its time limit the step is asked to end; one that does not is waited for. */
+export function runRow(row: ClaimedRow, environment: StepEnvironment): Promise<WireOutcome> {
+  return new Promise((resolve) => {
+    let timer: NodeJS.Timeout | undefined;
+    const limit = (run: StepRun): void => {
+      clearTimeout(timer);
+      if (run.timeoutMs !== null) timer = setTimeout(() => run.abort("timeout"), run.timeoutMs);
+    };
+    const run = new StepRun(row, environment, {
+      handling: limit,
+      decided: (_, outcome) => {
+        clearTimeout(timer);
+        resolve(outcome);
+      },
+    });
+    limit(run);
+    run.start();
+    if (run.isDecided) clearTimeout(timer);
+  });
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
+}
+
+/** What was thrown, as the error that `handle` is given. */
+function asError(thrown: unknown): Error {
+  if (types.isNativeError(thrown) || thrown instanceof Error) return thrown;
+  return Object.assign(new Error(`the step threw a value that is no Error: ${describeError(thrown)}`), {
+    thrown,
+  });
+}
+
+function describeBoth(error: unknown, handled: unknown): string {
+  // Two halves of the room for one error: neither may push the other out.
+  const half = 4_000;
+  return `handle failed: ${describeError(error, half)}; it was to handle: ${describeError(handled, half)}`;
+}
+
+function unknownStep(row: ClaimedRow, fsm: RuntimeFsm): UsageError {
+  return new UsageError(
+    "UNKNOWN_STEP",
+    `${fsm.name} v${fsm.version} has no step "${row.step}"; it has ${[...fsm.steps.keys()].join(", ")}`,
+    { step: row.step },
+  );
+}
