@@ -3,7 +3,7 @@
 export type Failure =
   /** The connection is gone, or the server is starting, stopping or promoting: open another and try again. */
   | "connection"
-  /** Deadlock, serialization failure, lock timeout: the same transaction may succeed when it runs again. */
+  /** Deadlock, serialization failure, lock timeout, a cancelled query: the same transaction may succeed when it runs again. */
   | "contention"
   /** The values of some row cannot be stored: split the batch until the offender stands alone. */
   | "data"
@@ -12,7 +12,7 @@ export type Failure =
   /** Anything else: a missing table or right, a bug. */
   | "other";
 
-const CONTENTION = new Set(["40P01", "40001", "55P03"]);
+const CONTENTION = new Set(["40P01", "40001", "55P03", "57014"]);
 /** Server shutting down, crash recovery, starting up, read only (a standby, or a demoted primary), too many clients, out of memory or disk. */
 const CONNECTION_STATES = new Set([
   "57P01",
@@ -48,6 +48,12 @@ export function classifyFailure(error: unknown): Failure {
   // 22: data exceptions (a NUL in text, a number out of range); 54: a value too long for an index or a row.
   if (code.startsWith("22") || code.startsWith("54")) return "data";
   return "other";
+}
+
+/** Whether a unique index of this name refused. */
+export function isUniqueViolation(error: unknown, index: string): boolean {
+  const { code, constraint } = (error ?? {}) as { code?: unknown; constraint?: unknown };
+  return code === "23505" && constraint === index;
 }
 
 /** `pg` rejects with plain errors when the socket ends; they carry no code. */

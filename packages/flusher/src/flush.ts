@@ -1,0 +1,220 @@
+// Flush: commits outcomes, many in one transaction. Plain over a session: the flusher thread and the testing helpers
+// both run it.
+// F1  An outcome is answered as committed only after COMMIT has returned.
+// F2  What one row cannot store, or has to wait for, costs no other row: the batch is split until it stands alone.
+// F3  Whatever fails, every outcome is answered once, or handed back in FlushInterrupted.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { classifyFailure, isUniqueViolation } from "#core/database/failure.js";
+import type { QueueDue } from "#core/protocol/flusher.js";
+import type { WireOutcome } from "#core/protocol/outcome.js";
+import { applyBatch } from "./apply.js";
+import { emptyResult, type FlushEnv, type FlushResult, mergeResult, type Session } from "./env.js";
+
+/** Deadlocks and serialization failures: so often the same batch is tried again before it is halved. */
+const CONTENDED_RETRIES_MAX = 5;
+const CONTENDED_DELAY_MS = 5;
+/** A correlation key that was taken between look and write: so often the row looks again before it gives its identity up. */
+const ENTER_RETRIES_MAX = 2;
+/** A reason that the engine writes itself. */
+const REASON_CHARS_MAX = 2_000;
+
+/** A transaction whose COMMIT was sent and not answered. */
+export interface Unanswered {
+  xid: string;
+  outcomes: readonly WireOutcome[];
+  /** What is true if it is committed. */
+  result: FlushResult;
+  owed: readonly QueueDue[];
+}
+
+/** The connection was lost. What was answered before stands; the rest is as it was, except for one open question. */
+export class FlushInterrupted extends Error {
+  readonly done: FlushResult;
+  readonly unanswered: Unanswered | null;
+  readonly rest: readonly WireOutcome[];
+
+  constructor(cause: unknown, done: FlushResult, unanswered: Unanswered | null, rest: readonly WireOutcome[]) {
+    super("the flush was interrupted", { cause });
+    this.name = "FlushInterrupted";
+    this.done = done;
+    this.unanswered = unanswered;
+    this.rest = rest;
+  }
+}
+
+interface Attempt {
+  outcomes: readonly WireOutcome[];
+  /** Tries that failed for reasons which may pass. */
+  retries: number;
+  /** The outcome's own write was refused, and it was replaced by a failure. */
+  condemned: WireOutcome | null;
+  releaseIdentities: boolean;
+}
+
+/**
+ * Commits outcomes. Usually one transaction; a batch that cannot commit as a whole is split.
+ * @throws FlushInterrupted when the connection is lost, and what Postgres says when it is neither data nor contention.
+ */
+export async function flush(
+  session: Session,
+  outcomes: readonly WireOutcome[],
+  env: FlushEnv,
+): Promise<FlushResult> {
+  const total = emptyResult();
+  const work: Attempt[] = [{ outcomes, retries: 0, condemned: null, releaseIdentities: false }];
+  for (let attempt = work.pop(); attempt !== undefined; attempt = work.pop()) {
+    if (attempt.outcomes.length === 0) continue;
+    const open: OpenTransaction = { unanswered: null, entering: new Set() };
+    try {
+      mergeResult(total, withVerdict(await commitBatch(session, attempt, env, open), attempt));
+    } catch (error) {
+      const failure = classifyFailure(error);
+      if (failure === "connection") {
+        const rest = work.flatMap((later) => later.outcomes);
+        if (open.unanswered === null) rest.push(...attempt.outcomes);
+        throw new FlushInterrupted(error, total, open.unanswered, rest);
+      }
+      await session.command(env.transaction.rollback).catch(() => undefined);
+      if (failure === "other") throw error;
+      if (failure === "contention" && !isLockTimeout(error)) await sleep(contendedDelayMs(attempt.retries));
+      const { again, deferred, refused } = afterFailure(attempt, error, failure, open.entering);
+      work.push(...again);
+      if (deferred !== null) total.deferred.push({ outcome: deferred, reason: "waited" });
+      if (refused !== null) mergeResult(total, refused);
+    }
+  }
+  return total;
+}
+
+interface OpenTransaction {
+  unanswered: Unanswered | null;
+  entering: ReadonlySet<WireOutcome>;
+}
+
+async function commitBatch(
+  session: Session,
+  attempt: Attempt,
+  env: FlushEnv,
+  open: OpenTransaction,
+): Promise<FlushResult> {
+  await session.command(env.transaction.begin);
+  const { result, owed, xid } = await applyBatch(session, attempt.outcomes, env, {
+    releaseIdentities: attempt.releaseIdentities,
+    onLocked: (entering) => {
+      open.entering = entering;
+    },
+  });
+  if (xid !== null) open.unanswered = { xid, outcomes: attempt.outcomes, result, owed };
+  await session.command(env.transaction.commit);
+  env.poke?.gate.owe(owed);
+  return result;
+}
+
+interface Consequence {
+  again: Attempt[];
+  deferred: WireOutcome | null;
+  refused: FlushResult | null;
+}
+
+/** What to do about a batch that Postgres has refused: the rules of splitting, without any statement. */
+export function afterFailure(
+  attempt: Attempt,
+  error: unknown,
+  failure: "contention" | "data" | "constraint",
+  entering: ReadonlySet<WireOutcome>,
+): Consequence {
+  const { outcomes, retries } = attempt;
+  const [alone] = outcomes.length === 1 ? outcomes : [];
+  const again = (...attempts: Attempt[]): Consequence => ({ again: attempts, deferred: null, refused: null });
+
+  if (failure === "contention" && !isLockTimeout(error) && retries < CONTENDED_RETRIES_MAX) {
+    return again({ ...attempt, retries: retries + 1 });
+  }
+  if (failure === "contention") {
+    if (alone !== undefined) return { again: [], deferred: alone, refused: null };
+    return again(...(isLockTimeout(error) ? partWaiting(attempt, entering) : halves(attempt)));
+  }
+  if (failure === "constraint" && isUniqueViolation(error, "gen_durable_correlation")) {
+    // Whoever took the key is committed now, so the next look sees it.
+    if (retries < ENTER_RETRIES_MAX) return again({ ...attempt, retries: retries + 1 });
+    if (alone !== undefined && !attempt.releaseIdentities) return again({ ...attempt, releaseIdentities: true });
+  }
+  if (alone === undefined) return again(...halves(attempt));
+  if (alone.decision.kind === "next" && alone.decision.inline && failure === "constraint") {
+    // Its next key is held elsewhere: it cannot run on, and goes back to its queue.
+    return again({ ...attempt, outcomes: [{ ...alone, decision: { ...alone.decision, inline: false } }] });
+  }
+  if (attempt.condemned === null) return again(condemn(attempt, alone, error));
+  return { again: [], deferred: null, refused: refusal(attempt.condemned, error) };
+}
+
+/** The outcome cannot be stored: its instance fails, with what Postgres said. */
+function condemn(attempt: Attempt, outcome: WireOutcome, error: unknown): Attempt {
+  const reason = `the outcome of step "${outcome.step}" could not be stored: ${describe(error)}`;
+  const failed: WireOutcome = { ...outcome, decision: { kind: "stop", reason: reason.slice(0, REASON_CHARS_MAX) } };
+  return { ...attempt, outcomes: [failed], condemned: outcome };
+}
+
+/** Not even its failure can be stored. The row is given up: its lease ends, and the reaper takes it. */
+function refusal(outcome: WireOutcome, error: unknown): FlushResult {
+  const result = emptyResult();
+  result.stale.push(outcome);
+  result.events.push({
+    name: "refused",
+    fields: { id: outcome.id, fsm: outcome.fsm, step: outcome.step, error: describe(error) },
+  });
+  return result;
+}
+
+/** A condemned outcome is answered as itself, and with an event. */
+function withVerdict(result: FlushResult, { outcomes, condemned }: Attempt): FlushResult {
+  const [alone] = outcomes;
+  if (condemned === null || alone === undefined) return result;
+  const own = (outcome: WireOutcome): WireOutcome => (outcome === alone ? condemned : outcome);
+  result.committed = result.committed.map(own);
+  result.stale = result.stale.map(own);
+  result.deferred = result.deferred.map(({ outcome, reason }) => ({ outcome: own(outcome), reason }));
+  if (result.committed.length > 0 && alone.decision.kind === "stop") {
+    const { id, fsm, step } = condemned;
+    result.events.push({ name: "unstorable", fields: { id, fsm, step, error: alone.decision.reason } });
+  }
+  return result;
+}
+
+function halves(attempt: Attempt): Attempt[] {
+  const middle = attempt.outcomes.length >> 1;
+  return [
+    { ...attempt, retries: 0, outcomes: attempt.outcomes.slice(middle) },
+    { ...attempt, retries: 0, outcomes: attempt.outcomes.slice(0, middle) },
+  ];
+}
+
+/** After a wait: those that can have waited apart from those that cannot, so that the others commit next. */
+function partWaiting(attempt: Attempt, entering: ReadonlySet<WireOutcome>): Attempt[] {
+  const waits = attempt.outcomes.filter((outcome) => entering.has(outcome) || insertsIdentity(outcome));
+  if (waits.length === 0 || waits.length === attempt.outcomes.length) return halves(attempt);
+  const waiting = new Set(waits);
+  const free = attempt.outcomes.filter((outcome) => !waiting.has(outcome));
+  return [
+    { ...attempt, retries: 0, outcomes: waits },
+    { ...attempt, retries: 0, outcomes: free },
+  ];
+}
+
+function insertsIdentity({ decision }: WireOutcome): boolean {
+  return decision.kind === "children" && decision.children.some((child) => child.correlationKey !== null);
+}
+
+function isLockTimeout(error: unknown): boolean {
+  return (error as { code?: unknown }).code === "55P03";
+}
+
+function contendedDelayMs(retries: number): number {
+  return CONTENDED_DELAY_MS * 2 ** retries * (0.5 + Math.random());
+}
+
+function describe(error: unknown): string {
+  const { message, code } = error as { message?: unknown; code?: unknown };
+  return `${String(message)}${typeof code === "string" ? ` (${code})` : ""}`;
+}

@@ -1,0 +1,133 @@
+// Transition: what an outcome makes of its row, as the columns of apply_outcomes.sql take it.
+
+import { unreachable } from "#core/errors.js";
+import type { Decision, Due, WireOutcome } from "#core/protocol/outcome.js";
+import { plainArray, textArray } from "./arrays.js";
+import type { HeldOutcome } from "./lock.js";
+
+export interface Transition {
+  kind: "next" | "inline" | "retry" | "await" | "children" | "done" | "stop";
+  attempt: number;
+  step: string | null;
+  state: string | null;
+  result: string | null;
+  error: string | null;
+  delayMs: number | null;
+  atMs: number | null;
+  rateLimit: string | null;
+  weight: number | null;
+  key: string | null;
+  setsKey: boolean | null;
+  /** Awaited names and already seen signals, as array literals. */
+  names: string | null;
+  seen: string | null;
+}
+
+/**
+ * The outcome of a row whose cancel was requested: it goes to its clean-up step, or ends. What the step handed over
+ * (a state, read signals) still counts, since the clean-up has to know it.
+ */
+export function cancellation(decision: Decision, cancel: { reason: string; onCancel: string | null }): Decision {
+  if (cancel.onCancel === null) {
+    return { kind: "stop", reason: cancel.reason === "" ? "cancelled" : `cancelled: ${cancel.reason}` };
+  }
+  // An empty state keeps what the row holds.
+  const state = "state" in decision ? decision.state : "";
+  return {
+    kind: "next",
+    step: cancel.onCancel,
+    state,
+    due: null,
+    rateLimit: null,
+    weight: 1,
+    key: undefined,
+    inline: false,
+  };
+}
+
+export function transitionOf(outcome: WireOutcome, decision: Decision): Transition {
+  const { attempt } = outcome;
+  switch (decision.kind) {
+    case "next":
+      return {
+        ...NOTHING,
+        ...dueColumns(decision.due),
+        kind: decision.inline ? "inline" : "next",
+        step: decision.step,
+        state: decision.state === "" ? null : decision.state,
+        rateLimit: decision.rateLimit,
+        weight: decision.weight === 1 ? null : decision.weight,
+        // msgpack knows no undefined: an absent key arrives as undefined or not at all.
+        key: decision.key ?? null,
+        setsKey: decision.key === undefined ? null : true,
+      };
+    case "retry":
+      return { ...NOTHING, ...dueColumns(decision.due), kind: "retry", attempt: attempt + 1, state: decision.state };
+    case "await":
+      return {
+        ...NOTHING,
+        ...dueColumns(decision.deadline),
+        kind: "await",
+        step: decision.step,
+        state: decision.state,
+        names: textArray(decision.names),
+        seen: plainArray(outcome.shown),
+      };
+    case "children":
+      return { ...NOTHING, kind: "children", step: decision.step, state: decision.state };
+    case "done":
+      return { ...NOTHING, kind: "done", attempt, result: decision.result };
+    case "stop":
+      return { ...NOTHING, kind: "stop", attempt, error: decision.reason };
+    default:
+      return unreachable(decision);
+  }
+}
+
+/** The parameters $1 to $18 of apply_outcomes.sql. */
+export function transitionColumns(held: readonly HeldOutcome[], landed: ReadonlyMap<number, number>): string[] {
+  const outcomes = held.map((row) => row.outcome);
+  const transitions = held.map((row) => row.transition);
+  return [
+    plainArray(outcomes.map((o) => o.id)),
+    textArray(outcomes.map((o) => o.claim)),
+    plainArray(outcomes.map((o) => o.visit)),
+    textArray(transitions.map((t) => t.kind)),
+    plainArray(transitions.map((t) => t.attempt)),
+    textArray(transitions.map((t) => t.step)),
+    textArray(transitions.map((t) => t.state)),
+    textArray(transitions.map((t) => t.result)),
+    textArray(transitions.map((t) => t.error)),
+    plainArray(transitions.map((t) => t.delayMs)),
+    plainArray(transitions.map((t) => t.atMs)),
+    textArray(transitions.map((t) => t.rateLimit)),
+    plainArray(transitions.map((t) => t.weight)),
+    textArray(transitions.map((t) => t.key)),
+    plainArray(transitions.map((t) => t.setsKey)),
+    textArray(transitions.map((t) => t.names)),
+    textArray(transitions.map((t) => t.seen)),
+    plainArray(held.map((row) => (row.transition.kind === "children" ? (landed.get(row.outcome.id) ?? 0) : null))),
+  ];
+}
+
+const NOTHING: Transition = {
+  kind: "next",
+  attempt: 0,
+  step: null,
+  state: null,
+  result: null,
+  error: null,
+  delayMs: null,
+  atMs: null,
+  rateLimit: null,
+  weight: null,
+  key: null,
+  setsKey: null,
+  names: null,
+  seen: null,
+};
+
+export function dueColumns(due: Due | null): { delayMs: number | null; atMs: number | null } {
+  if (due === null) return { delayMs: null, atMs: null };
+  return "delayMs" in due ? { delayMs: due.delayMs, atMs: null } : { delayMs: null, atMs: due.atMs };
+}

@@ -1,0 +1,20 @@
+-- Runs:    flusher, last in a transaction that frees gate slots.       Index: gen_durable_buckets_pkey.
+-- Does:    gives the slots of rows that left executing back to their shards; a debt is paid off first.
+-- Params:  arrays, one entry a shard: $1 keys text[], $2 shards int[], $3 slots float8[].
+-- Returns: key and shard of each counter that was already full (an invariant is broken; the surplus is dropped).
+-- Locks:   gen_durable_buckets, FOR UPDATE, by key and shard, after every instance row. It waits for a picker's admission,
+--          under the lock timeout; nobody holds a bucket and asks for an instance.
+WITH freed AS MATERIALIZED (
+  SELECT b.key, b.shard, f.slots, b.available + greatest(f.slots - b.debt, 0) > b.capacity AS overflows
+  FROM unnest($1::text[], $2::int[], $3::float8[]) AS f (key, shard, slots)
+  JOIN :schema.gen_durable_buckets b ON b.kind = 'conc' AND b.key = f.key AND b.shard = f.shard
+  ORDER BY b.key, b.shard
+  FOR UPDATE OF b
+), credited AS (
+  UPDATE :schema.gen_durable_buckets AS b SET
+    debt = greatest(b.debt - f.slots, 0),
+    available = least(b.available + greatest(f.slots - b.debt, 0), b.capacity)
+  FROM freed f
+  WHERE b.kind = 'conc' AND b.key = f.key AND b.shard = f.shard
+)
+SELECT key, shard FROM freed WHERE overflows
