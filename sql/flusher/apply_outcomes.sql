@@ -83,8 +83,8 @@ WITH b AS MATERIALIZED (
   RETURNING g.queue, g.status, g.eligible_at, g.await_deadline, b.kind = 'done' AND b.found AS inbox
 )
 SELECT queue, CAST(count(*) AS int) AS rows,
-       greatest(0, CAST(extract(epoch FROM min(eligible_at) FILTER (WHERE status = 'runnable')
-         - coalesce($20::timestamptz, now())) * 1000 AS float8)) AS due_ms,
+       CAST(extract(epoch FROM min(eligible_at) FILTER (WHERE status = 'runnable')
+         - coalesce($20::timestamptz, now())) * 1000 AS float8) AS due_ms,
        CAST(extract(epoch FROM min(await_deadline) - coalesce($20::timestamptz, now())) * 1000 AS float8) AS deadline_ms,
        coalesce(bool_or(inbox), false) AS inbox
 FROM updated

@@ -25,6 +25,6 @@ WITH inserted AS (
   RETURNING parent_id, queue, eligible_at
 )
 SELECT parent_id, queue, CAST(count(*) AS int) AS landed,
-       greatest(0, CAST(extract(epoch FROM min(eligible_at) - coalesce($16::timestamptz, now())) * 1000 AS float8)) AS due_ms
+       CAST(extract(epoch FROM min(eligible_at) - coalesce($16::timestamptz, now())) * 1000 AS float8) AS due_ms
 FROM inserted
 GROUP BY parent_id, queue

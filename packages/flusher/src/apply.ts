@@ -8,7 +8,7 @@ import type { QueueDue } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { plainArray, textArray } from "./arrays.js";
 import { insertChildren } from "./children.js";
-import { emptyResult, earliestDues, earlier, type FlushEnv, type FlushResult, type Session } from "./env.js";
+import { earlier, earliestDues, emptyResult, type FlushEnv, type FlushResult, type Session } from "./env.js";
 import { type HeldOutcome, type LockedBatch, lockBatch } from "./lock.js";
 import { transitionColumns } from "./transition.js";
 
@@ -155,7 +155,9 @@ async function updateRows(
     throw new InvariantError(`${held.length} rows were locked under our guard, ${count} were updated`);
   }
   return {
-    dues: rows.flatMap(({ queue, due_ms }) => (due_ms === null ? [] : [{ queue, dueInMs: due_ms }])),
+    dues: rows.flatMap(({ queue, due_ms }) =>
+      due_ms === null ? [] : [{ queue, dueInMs: Math.max(0, due_ms) }],
+    ),
     deadlineInMs: rows.reduce<number | null>((first, row) => earlier(first, row.deadline_ms), null),
     inboxes: rows.some((row) => row.inbox),
   };
@@ -172,7 +174,8 @@ async function consume(
   const signals: number[] = [];
   for (const { outcome, transition } of held) {
     const { kind } = outcome.decision;
-    const moved = transition.kind === "next" || transition.kind === "inline" || transition.kind === "children";
+    const moved =
+      transition.kind === "next" || transition.kind === "inline" || transition.kind === "children";
     if (!moved || (kind !== "next" && kind !== "children")) continue;
     for (const signal of outcome.awaited) {
       targets.push(outcome.id);
@@ -180,7 +183,9 @@ async function consume(
     }
   }
   if (targets.length === 0 && !inboxes) return;
-  const done = inboxes ? held.filter((row) => row.transition.kind === "done").map((row) => row.outcome.id) : [];
+  const done = inboxes
+    ? held.filter((row) => row.transition.kind === "done").map((row) => row.outcome.id)
+    : [];
   await session.run(env.statements.get("flusher/consume_signals"), [
     plainArray(targets),
     plainArray(signals),

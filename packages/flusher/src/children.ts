@@ -58,5 +58,5 @@ export async function insertChildren(
     const parent = Number(row.parent_id);
     landed.set(parent, (landed.get(parent) ?? 0) + row.landed);
   }
-  return { landed, dues: rows.map((row) => ({ queue: row.queue, dueInMs: row.due_ms })) };
+  return { landed, dues: rows.map((row) => ({ queue: row.queue, dueInMs: Math.max(0, row.due_ms) })) };
 }

@@ -34,7 +34,12 @@ export class FlushInterrupted extends Error {
   readonly unanswered: Unanswered | null;
   readonly rest: readonly WireOutcome[];
 
-  constructor(cause: unknown, done: FlushResult, unanswered: Unanswered | null, rest: readonly WireOutcome[]) {
+  constructor(
+    cause: unknown,
+    done: FlushResult,
+    unanswered: Unanswered | null,
+    rest: readonly WireOutcome[],
+  ) {
     super("the flush was interrupted", { cause });
     this.name = "FlushInterrupted";
     this.done = done;
@@ -47,8 +52,10 @@ interface Attempt {
   outcomes: readonly WireOutcome[];
   /** Tries that failed for reasons which may pass. */
   retries: number;
-  /** The outcome's own write was refused, and it was replaced by a failure. */
-  condemned: WireOutcome | null;
+  /** The one outcome of this attempt stands in for this one: its failure, or the same without running on. */
+  original: WireOutcome | null;
+  /** The outcome's own write was refused; a failure is written in its place. */
+  condemned: boolean;
   releaseIdentities: boolean;
 }
 
@@ -62,17 +69,19 @@ export async function flush(
   env: FlushEnv,
 ): Promise<FlushResult> {
   const total = emptyResult();
-  const work: Attempt[] = [{ outcomes, retries: 0, condemned: null, releaseIdentities: false }];
+  const work: Attempt[] = [
+    { outcomes, retries: 0, original: null, condemned: false, releaseIdentities: false },
+  ];
   for (let attempt = work.pop(); attempt !== undefined; attempt = work.pop()) {
     if (attempt.outcomes.length === 0) continue;
     const open: OpenTransaction = { unanswered: null, entering: new Set() };
     try {
-      mergeResult(total, withVerdict(await commitBatch(session, attempt, env, open), attempt));
+      mergeResult(total, await commitBatch(session, attempt, env, open));
     } catch (error) {
       const failure = classifyFailure(error);
       if (failure === "connection") {
-        const rest = work.flatMap((later) => later.outcomes);
-        if (open.unanswered === null) rest.push(...attempt.outcomes);
+        const unsent = open.unanswered === null ? [...work, attempt] : work;
+        const rest = unsent.flatMap(originals);
         throw new FlushInterrupted(error, total, open.unanswered, rest);
       }
       await session.command(env.transaction.rollback).catch(() => undefined);
@@ -99,13 +108,15 @@ async function commitBatch(
   open: OpenTransaction,
 ): Promise<FlushResult> {
   await session.command(env.transaction.begin);
-  const { result, owed, xid } = await applyBatch(session, attempt.outcomes, env, {
+  const applied = await applyBatch(session, attempt.outcomes, env, {
     releaseIdentities: attempt.releaseIdentities,
     onLocked: (entering) => {
       open.entering = entering;
     },
   });
-  if (xid !== null) open.unanswered = { xid, outcomes: attempt.outcomes, result, owed };
+  const { owed, xid } = applied;
+  const result = asOriginal(applied.result, attempt);
+  if (xid !== null) open.unanswered = { xid, outcomes: originals(attempt), result, owed };
   await session.command(env.transaction.commit);
   env.poke?.gate.owe(owed);
   return result;
@@ -132,28 +143,33 @@ export function afterFailure(
     return again({ ...attempt, retries: retries + 1 });
   }
   if (failure === "contention") {
-    if (alone !== undefined) return { again: [], deferred: alone, refused: null };
+    if (alone !== undefined) return { again: [], deferred: attempt.original ?? alone, refused: null };
     return again(...(isLockTimeout(error) ? partWaiting(attempt, entering) : halves(attempt)));
   }
   if (failure === "constraint" && isUniqueViolation(error, "gen_durable_correlation")) {
     // Whoever took the key is committed now, so the next look sees it.
     if (retries < ENTER_RETRIES_MAX) return again({ ...attempt, retries: retries + 1 });
-    if (alone !== undefined && !attempt.releaseIdentities) return again({ ...attempt, releaseIdentities: true });
+    if (alone !== undefined && !attempt.releaseIdentities)
+      return again({ ...attempt, releaseIdentities: true });
   }
   if (alone === undefined) return again(...halves(attempt));
   if (alone.decision.kind === "next" && alone.decision.inline && failure === "constraint") {
     // Its next key is held elsewhere: it cannot run on, and goes back to its queue.
-    return again({ ...attempt, outcomes: [{ ...alone, decision: { ...alone.decision, inline: false } }] });
+    const requeued: WireOutcome = { ...alone, decision: { ...alone.decision, inline: false } };
+    return again({ ...attempt, outcomes: [requeued], original: attempt.original ?? alone });
   }
-  if (attempt.condemned === null) return again(condemn(attempt, alone, error));
-  return { again: [], deferred: null, refused: refusal(attempt.condemned, error) };
+  if (!attempt.condemned) return again(condemn(attempt, alone, error));
+  return { again: [], deferred: null, refused: refusal(attempt.original ?? alone, error) };
 }
 
 /** The outcome cannot be stored: its instance fails, with what Postgres said. */
 function condemn(attempt: Attempt, outcome: WireOutcome, error: unknown): Attempt {
   const reason = `the outcome of step "${outcome.step}" could not be stored: ${describe(error)}`;
-  const failed: WireOutcome = { ...outcome, decision: { kind: "stop", reason: reason.slice(0, REASON_CHARS_MAX) } };
-  return { ...attempt, outcomes: [failed], condemned: outcome };
+  const failed: WireOutcome = {
+    ...outcome,
+    decision: { kind: "stop", reason: reason.slice(0, REASON_CHARS_MAX) },
+  };
+  return { ...attempt, outcomes: [failed], original: attempt.original ?? outcome, condemned: true };
 }
 
 /** Not even its failure can be stored. The row is given up: its lease ends, and the reaper takes it. */
@@ -167,16 +183,20 @@ function refusal(outcome: WireOutcome, error: unknown): FlushResult {
   return result;
 }
 
-/** A condemned outcome is answered as itself, and with an event. */
-function withVerdict(result: FlushResult, { outcomes, condemned }: Attempt): FlushResult {
+function originals({ outcomes, original }: Attempt): readonly WireOutcome[] {
+  return original === null ? outcomes : [original];
+}
+
+/** What stands in for an outcome is answered as that outcome; a failure in its place is told. */
+function asOriginal(result: FlushResult, { outcomes, original, condemned }: Attempt): FlushResult {
   const [alone] = outcomes;
-  if (condemned === null || alone === undefined) return result;
-  const own = (outcome: WireOutcome): WireOutcome => (outcome === alone ? condemned : outcome);
+  if (original === null || alone === undefined) return result;
+  const own = (outcome: WireOutcome): WireOutcome => (outcome === alone ? original : outcome);
   result.committed = result.committed.map(own);
   result.stale = result.stale.map(own);
   result.deferred = result.deferred.map(({ outcome, reason }) => ({ outcome: own(outcome), reason }));
-  if (result.committed.length > 0 && alone.decision.kind === "stop") {
-    const { id, fsm, step } = condemned;
+  if (condemned && result.committed.length > 0 && alone.decision.kind === "stop") {
+    const { id, fsm, step } = original;
     result.events.push({ name: "unstorable", fields: { id, fsm, step, error: alone.decision.reason } });
   }
   return result;

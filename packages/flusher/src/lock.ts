@@ -118,7 +118,9 @@ async function findUnlocked(
   ids: readonly number[],
   env: FlushEnv,
 ): Promise<ReadonlySet<number>> {
-  const rows = await session.run<{ id: number }>(env.statements.get("flusher/find_unlocked"), [plainArray(ids)]);
+  const rows = await session.run<{ id: number }>(env.statements.get("flusher/find_unlocked"), [
+    plainArray(ids),
+  ]);
   return new Set(rows.map((row) => Number(row.id)));
 }
 

@@ -27,7 +27,10 @@ export interface Transition {
  * The outcome of a row whose cancel was requested: it goes to its clean-up step, or ends. What the step handed over
  * (a state, read signals) still counts, since the clean-up has to know it.
  */
-export function cancellation(decision: Decision, cancel: { reason: string; onCancel: string | null }): Decision {
+export function cancellation(
+  decision: Decision,
+  cancel: { reason: string; onCancel: string | null },
+): Decision {
   if (cancel.onCancel === null) {
     return { kind: "stop", reason: cancel.reason === "" ? "cancelled" : `cancelled: ${cancel.reason}` };
   }
@@ -62,7 +65,13 @@ export function transitionOf(outcome: WireOutcome, decision: Decision): Transiti
         setsKey: decision.key === undefined ? null : true,
       };
     case "retry":
-      return { ...NOTHING, ...dueColumns(decision.due), kind: "retry", attempt: attempt + 1, state: decision.state };
+      return {
+        ...NOTHING,
+        ...dueColumns(decision.due),
+        kind: "retry",
+        attempt: attempt + 1,
+        state: decision.state,
+      };
     case "await":
       return {
         ...NOTHING,
@@ -85,7 +94,10 @@ export function transitionOf(outcome: WireOutcome, decision: Decision): Transiti
 }
 
 /** The parameters $1 to $18 of apply_outcomes.sql. */
-export function transitionColumns(held: readonly HeldOutcome[], landed: ReadonlyMap<number, number>): string[] {
+export function transitionColumns(
+  held: readonly HeldOutcome[],
+  landed: ReadonlyMap<number, number>,
+): string[] {
   const outcomes = held.map((row) => row.outcome);
   const transitions = held.map((row) => row.transition);
   return [
@@ -106,7 +118,9 @@ export function transitionColumns(held: readonly HeldOutcome[], landed: Readonly
     plainArray(transitions.map((t) => t.setsKey)),
     textArray(transitions.map((t) => t.names)),
     textArray(transitions.map((t) => t.seen)),
-    plainArray(held.map((row) => (row.transition.kind === "children" ? (landed.get(row.outcome.id) ?? 0) : null))),
+    plainArray(
+      held.map((row) => (row.transition.kind === "children" ? (landed.get(row.outcome.id) ?? 0) : null)),
+    ),
   ];
 }
 
