@@ -1,5 +1,6 @@
 // The public exports of `gen-durable`.
 
+export { defineConfig, type GenDurableConfig } from "#core/config/config.js";
 export { type Child, childOf } from "#core/definition/child.js";
 export type { FsmDefinition, InputOfFsm, ResultOfFsm, SignalsOfFsm } from "#core/definition/definition.js";
 export {

@@ -45,9 +45,8 @@ export interface FsmTypes<Input, Result, Signals> {
 }
 
 /** `child` may be called without options where the state may be left out. */
-type ChildArguments<Input> = {} extends Input
-  ? [options?: InsertOptions<Input>]
-  : [options: InsertOptions<Input>];
+type ChildArguments<Input> =
+  Record<never, never> extends Input ? [options?: InsertOptions<Input>] : [options: InsertOptions<Input>];
 
 /** A machine. `Input` is the state that an insert takes, `Signals` the payloads by name. */
 export interface FsmDefinition<Input = unknown, Result = unknown, Signals = unknown> {

@@ -22,6 +22,6 @@ export interface InsertSettings extends Schedule {
 }
 
 /** The state may be left out where the schema has a default for everything. */
-export type StateOption<Input> = {} extends Input ? { state?: Input } : { state: Input };
+export type StateOption<Input> = Record<never, never> extends Input ? { state?: Input } : { state: Input };
 
 export type InsertOptions<Input = unknown> = InsertSettings & StateOption<Input>;

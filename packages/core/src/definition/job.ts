@@ -113,6 +113,7 @@ export function defineJob<
   );
 }
 
+// biome-ignore lint/suspicious/noConfusingVoidType: what a `perform` without a return gives is void.
 type ResultOfJob<T> = [T] extends [void] ? null : T;
 
 /** The wait after the try number `attempt`: 1 s, 2 s, 4 s, ..., at most 5 minutes. */
