@@ -14,6 +14,9 @@ const START_WATCH_S = 60;
 const STOP_WATCH_S = 60;
 /** A start that fails for a reason that may pass (children of a killed postmaster, a port just taken) is tried again so long. */
 const START_PATIENCE_MS = 20_000;
+const PASSING = /shared memory|lock file|could not (?:bind|create any TCP)/i;
+/** Any other reason stays; somebody else's start that won may look like one, though. */
+const START_FAILURES_MAX = 3;
 /** Crash recovery after a hard kill replays what was not checkpointed. */
 const RECOVERY_PATIENCE_MS = 600_000;
 const POLL_MS = 25;
@@ -49,7 +52,8 @@ export async function ensureServer(home: Home, binaries: Binaries): Promise<numb
         if (failure === undefined) break;
         failures += 1;
         // Somebody else's start may have won; the next look at the pid file tells.
-        if (performance.now() - startMs > START_PATIENCE_MS) throw startError(home, failure);
+        if (PASSING.test(failure) ? elapsedMs > START_PATIENCE_MS : failures >= START_FAILURES_MAX)
+          throw startError(home, failure);
         await delay(POLL_MS * Math.min(2 ** failures, 40));
         break;
       }
