@@ -57,6 +57,11 @@ interface Window {
   owedDueAtMs: number | undefined;
 }
 
+/** The payloads of pokes. */
+export function encodeDues(dues: readonly QueueDue[]): string[] {
+  return dues.map((due) => encodePoke({ type: "due", ...due }));
+}
+
 /** Decides which pokes go out at once and sends the held-back ones when their window closes. One a process and schema. */
 export class PokeGate {
   readonly #options: PokeGateOptions;
@@ -75,6 +80,13 @@ export class PokeGate {
     return window === undefined || this.#options.nowMs() - window.sentAtMs >= POKE_WINDOW_MS;
   }
 
+  /** The queues that were poked within the window; what comes up in them now is owed. */
+  closedQueues(): string[] {
+    const queues: string[] = [];
+    for (const [key, { queue }] of this.#windows) if (key.startsWith("now\t") && !this.isOpen(queue)) queues.push(queue);
+    return queues;
+  }
+
   /** Notes that a poke of this queue has gone out. */
   sent(due: QueueDue): void {
     this.#sweep();
@@ -86,10 +98,10 @@ export class PokeGate {
   }
 
   /**
-   * Sorts what has come up: `now` are the payloads to send at once, with the very statement that writes the rows;
-   * `later` is held back. Pass `later` to `owe` once the rows are committed. Work due past the horizon is in neither.
+   * Sorts what has come up: `now` is to be sent at once, with the very statement that writes the rows;
+   * `later` is held back. Call `unsent` with `now` when nothing was written. Pass `later` to `owe` once the rows are committed. Work due past the horizon is in neither.
    */
-  sort(dues: Iterable<QueueDue>): { now: string[]; later: QueueDue[] } {
+  sort(dues: Iterable<QueueDue>): { now: QueueDue[]; later: QueueDue[] } {
     const earliest = new Map<string, QueueDue>();
     for (const due of dues) {
       if (due.dueInMs > DUE_HORIZON_MS) continue;
@@ -97,15 +109,27 @@ export class PokeGate {
       const known = earliest.get(key);
       if (known === undefined || due.dueInMs < known.dueInMs) earliest.set(key, due);
     }
-    const now: string[] = [];
+    const now: QueueDue[] = [];
     const later: QueueDue[] = [];
     for (const due of earliest.values()) {
       if (this.isOpen(due.queue, due.dueInMs)) {
-        now.push(encodePoke({ type: "due", ...due }));
+        now.push(due);
         this.sent(due);
       } else later.push(due);
     }
     return { now, later };
+  }
+
+  /** A poke that was to go out has not (its statement failed, or wrote nothing): the next one is a leading edge again. */
+  unsent(dues: Iterable<QueueDue>): void {
+    for (const due of dues) {
+      const key = windowKey(due);
+      const window = this.#windows.get(key);
+      if (window === undefined) continue;
+      window.sentAtMs = Number.NEGATIVE_INFINITY;
+      if (window.owedDueAtMs === undefined) this.#windows.delete(key);
+      else this.#wakeAt(this.#options.nowMs());
+    }
   }
 
   /** Holds back pokes of committed rows until their window closes; at once where it has closed meanwhile. */

@@ -143,7 +143,8 @@ export function beginText(statesSettings: boolean, lockTimeoutMs?: number): stri
   return `${begin}${settings}${lock}`;
 }
 
-function clientConfig(settings: DatabaseSettings, role: string): pg.ClientConfig {
+/** What every connection of ours is opened with. */
+export function clientConfig(settings: DatabaseSettings, role: string): pg.ClientConfig {
   return {
     ...(settings.url === undefined ? {} : { connectionString: settings.url }),
     application_name: `gen-durable ${role}`,

@@ -1,0 +1,106 @@
+// Poker: the client's side of the poke. The payloads of a call travel in the very statement that writes its rows; what
+// the window holds back follows once they are committed.
+
+import { monotonicMs } from "../clock.js";
+import { encodeDues, encodePoke, PokeGate, pokeChannel } from "../poke.js";
+import type { QueueDue } from "../protocol/flusher.js";
+import type { NodeSettings } from "../settings.js";
+import type { Session } from "./session.js";
+import { arrayText } from "./text.js";
+
+export type PokeTransport = NodeSettings["poke"];
+
+export interface PokePlan {
+  /** What the statement that writes the rows sends. */
+  payloads: readonly string[];
+  /** The statement has ended. `wrote`: it has written rows, and has sent the payloads. */
+  ended(wrote: boolean): void;
+}
+
+const NO_POKE: PokePlan = { payloads: [], ended: () => undefined };
+
+export class Poker {
+  readonly channel: string;
+  readonly #transport: PokeTransport;
+  readonly #session: Session;
+  readonly #gate: PokeGate;
+  #broadcast: BroadcastChannel | undefined;
+  #sending: Promise<unknown> = Promise.resolve();
+
+  constructor(session: Session, transport: PokeTransport) {
+    this.channel = pokeChannel(session.schema);
+    this.#session = session;
+    this.#transport = transport;
+    this.#gate = new PokeGate({ send: (payloads) => this.#send(payloads), nowMs: monotonicMs });
+  }
+
+  /** What to send for rows that a statement is about to write. */
+  plan(dues: readonly QueueDue[], options: { inTx: boolean; enabled: boolean }): PokePlan {
+    if (!options.enabled || this.#transport === "none") return NO_POKE;
+    // Nobody knows when the caller commits: there the poke rides along, once a statement, whatever the window says.
+    const gate = options.inTx ? new PokeGate({ send: () => undefined, nowMs: () => 0 }) : this.#gate;
+    const { now, later } = gate.sort(dues);
+    if (options.inTx) return this.isPostgres ? { payloads: encodeDues(now), ended: () => undefined } : NO_POKE;
+    return {
+      payloads: this.isPostgres ? encodeDues(now) : [],
+      ended: (wrote) => {
+        if (!wrote) return this.#gate.unsent(now);
+        if (!this.isPostgres && now.length > 0) this.#send(encodeDues(now));
+        this.#gate.owe(later);
+      },
+    };
+  }
+
+  /** Queues whose window is closed; a statement that finds out by itself which queues to poke leaves these out. */
+  heldBack(options: { inTx: boolean }): readonly string[] {
+    return options.inTx ? [] : this.#gate.closedQueues();
+  }
+
+  /** Whether statements poke by themselves. */
+  get isPostgres(): boolean {
+    return this.#transport === "postgres";
+  }
+
+  /** A statement has found rows of these queues that are due now. `poked`: it has sent their poke itself. */
+  found(queues: ReadonlyMap<string, { poked: boolean }>): void {
+    if (this.#transport === "none") return;
+    for (const [queue, { poked }] of queues) {
+      if (poked) this.#gate.sent({ queue, dueInMs: 0 });
+      else {
+        const { now, later } = this.#gate.sort([{ queue, dueInMs: 0 }]);
+        if (now.length > 0) this.#send(encodeDues(now));
+        this.#gate.owe(later);
+      }
+    }
+  }
+
+  /** Asks the node that runs an instance's step to abort it. */
+  cancelPayload(id: number): string {
+    return encodePoke({ type: "cancel", id });
+  }
+
+  /** Sends what is held back and waits for it. */
+  async close(): Promise<void> {
+    this.#gate.close();
+    await this.#sending;
+    this.#broadcast?.close();
+  }
+
+  #send(payloads: readonly string[]): void {
+    if (this.#transport === "local") {
+      // Reaches every thread of this process and nothing else.
+      this.#broadcast ??= unreferenced(new BroadcastChannel(this.channel));
+      for (const payload of payloads) this.#broadcast.postMessage(payload);
+      return;
+    }
+    // A lost poke costs one poll.
+    const sent = this.#session.run("client/poke_queues", [this.channel, arrayText(payloads)]).catch(() => undefined);
+    this.#sending = Promise.all([this.#sending, sent]);
+  }
+}
+
+function unreferenced(channel: BroadcastChannel): BroadcastChannel {
+  // Node's has unref, the DOM's type that TypeScript knows has not.
+  (channel as unknown as { unref(): void }).unref();
+  return channel;
+}
