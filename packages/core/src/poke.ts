@@ -83,7 +83,8 @@ export class PokeGate {
   /** The queues that were poked within the window; what comes up in them now is owed. */
   closedQueues(): string[] {
     const queues: string[] = [];
-    for (const [key, { queue }] of this.#windows) if (key.startsWith("now\t") && !this.isOpen(queue)) queues.push(queue);
+    for (const [key, { queue }] of this.#windows)
+      if (key.startsWith("now\t") && !this.isOpen(queue)) queues.push(queue);
     return queues;
   }
 

@@ -37,7 +37,10 @@ export interface InsertTarget {
 }
 
 /** Inserts checked rows. @throws TransientError when the database cannot be reached; chunks before it are committed. */
-export async function insertRows(rows: readonly ChildInsert[], target: InsertTarget): Promise<InsertResult[]> {
+export async function insertRows(
+  rows: readonly ChildInsert[],
+  target: InsertTarget,
+): Promise<InsertResult[]> {
   const results = new Array<InsertResult>(rows.length);
   const chunks = chunksOf(rows);
   let next = 0;
@@ -56,7 +59,8 @@ export async function insertRows(rows: readonly ChildInsert[], target: InsertTar
 export function chunksOf(rows: readonly ChildInsert[]): number[][] {
   const places = Array.from(rows, (_, place) => place);
   const hasKeys = rows.some((row) => row.correlationKey !== null);
-  if (hasKeys && rows.length > CHUNK_ROWS_MAX) places.sort((left, right) => compareKeys(rows[left], rows[right]));
+  if (hasKeys && rows.length > CHUNK_ROWS_MAX)
+    places.sort((left, right) => compareKeys(rows[left], rows[right]));
   const chunks: number[][] = [];
   let chunk: number[] = [];
   let bytes = 0;
@@ -128,7 +132,11 @@ async function insertOnce(
 ): Promise<(number | undefined)[]> {
   const scope = given[0]?.correlationScope ?? [];
   if (given.every((row) => row.correlationKey === null && isSameScope(row.correlationScope, scope))) {
-    const inserted = await querier.run("client/insert_unkeyed", [...columnsOf(given), arrayText(scope), ...poke]);
+    const inserted = await querier.run("client/insert_unkeyed", [
+      ...columnsOf(given),
+      arrayText(scope),
+      ...poke,
+    ]);
     if (inserted.length !== given.length)
       throw new InvariantError(`${given.length} rows were given and ${inserted.length} inserted`);
     return inserted.map(idOf);
@@ -146,7 +154,10 @@ async function insertOnce(
  * Tells which of the given rows the new ones are. Rows without a key were all inserted, in order; of rows with one key
  * those that it does not guard were all inserted, in order, and of those that it guards at most the first.
  */
-export function matchInserted(given: readonly ChildInsert[], inserted: readonly TextRow[]): (number | undefined)[] {
+export function matchInserted(
+  given: readonly ChildInsert[],
+  inserted: readonly TextRow[],
+): (number | undefined)[] {
   const ids = new Map<string, number[]>();
   for (const row of inserted) {
     const key = identityOf(row.correlation_key ?? null, row.guarded === "yes");

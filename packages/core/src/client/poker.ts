@@ -1,6 +1,7 @@
 // Poker: the client's side of the poke. The payloads of a call travel in the very statement that writes its rows; what
 // the window holds back follows once they are committed.
 
+import { BroadcastChannel } from "node:worker_threads";
 import { monotonicMs } from "../clock.js";
 import { encodeDues, encodePoke, PokeGate, pokeChannel } from "../poke.js";
 import type { QueueDue } from "../protocol/flusher.js";
@@ -40,7 +41,8 @@ export class Poker {
     // Nobody knows when the caller commits: there the poke rides along, once a statement, whatever the window says.
     const gate = options.inTx ? new PokeGate({ send: () => undefined, nowMs: () => 0 }) : this.#gate;
     const { now, later } = gate.sort(dues);
-    if (options.inTx) return this.isPostgres ? { payloads: encodeDues(now), ended: () => undefined } : NO_POKE;
+    if (options.inTx)
+      return this.isPostgres ? { payloads: encodeDues(now), ended: () => undefined } : NO_POKE;
     return {
       payloads: this.isPostgres ? encodeDues(now) : [],
       ended: (wrote) => {
@@ -89,18 +91,15 @@ export class Poker {
   #send(payloads: readonly string[]): void {
     if (this.#transport === "local") {
       // Reaches every thread of this process and nothing else.
-      this.#broadcast ??= unreferenced(new BroadcastChannel(this.channel));
+      this.#broadcast ??= new BroadcastChannel(this.channel);
+      this.#broadcast.unref();
       for (const payload of payloads) this.#broadcast.postMessage(payload);
       return;
     }
     // A lost poke costs one poll.
-    const sent = this.#session.run("client/poke_queues", [this.channel, arrayText(payloads)]).catch(() => undefined);
+    const sent = this.#session
+      .run("client/poke_queues", [this.channel, arrayText(payloads)])
+      .catch(() => undefined);
     this.#sending = Promise.all([this.#sending, sent]);
   }
-}
-
-function unreferenced(channel: BroadcastChannel): BroadcastChannel {
-  // Node's has unref, the DOM's type that TypeScript knows has not.
-  (channel as unknown as { unref(): void }).unref();
-  return channel;
 }

@@ -191,8 +191,7 @@ export class Session implements Querier {
 }
 
 const TEXT_TYPES = {
-  getTypeParser: () => (value: unknown) =>
-    Buffer.isBuffer(value) ? value.toString("utf8") : value,
+  getTypeParser: () => (value: unknown) => (Buffer.isBuffer(value) ? value.toString("utf8") : value),
 };
 
 function rowsOf(answer: { rows: unknown[] }): TextRow[] {
@@ -216,12 +215,19 @@ function explain(error: unknown, schema: string): unknown {
       { schema, cause: error },
     );
   }
-  const message = error instanceof Error || typeof (error as Error)?.message === "string" ? (error as Error).message : String(error);
+  const message =
+    error instanceof Error || typeof (error as Error)?.message === "string"
+      ? (error as Error).message
+      : String(error);
   switch (classifyFailure(error)) {
     case "connection":
-      return new TransientError("DATABASE_UNREACHABLE", `the database did not answer: ${message}`, { cause: error });
+      return new TransientError("DATABASE_UNREACHABLE", `the database did not answer: ${message}`, {
+        cause: error,
+      });
     case "contention":
-      return new TransientError("CONTENDED", `other transactions kept the rows busy: ${message}`, { cause: error });
+      return new TransientError("CONTENDED", `other transactions kept the rows busy: ${message}`, {
+        cause: error,
+      });
     default:
       return error;
   }

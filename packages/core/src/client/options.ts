@@ -1,0 +1,103 @@
+// Options: what createClient takes, checked when the client is made.
+
+import { z } from "zod";
+import { UsageError } from "../errors.js";
+import { joinPath } from "../json.js";
+import { DURATION_MS_MAX } from "../name.js";
+import { SCHEMA_DEFAULT } from "./locate.js";
+import type { PokeTransport } from "./poker.js";
+import type { PgPool } from "./session.js";
+
+/** Bytes of one JSON value (a state, a payload) unless the options say otherwise. */
+export const PAYLOAD_BYTES_MAX_DEFAULT = 4 * 1024 * 1024;
+
+export interface ClientOptions {
+  /** A `postgres://` URL. Without it and without `pool`: GEN_DURABLE_DATABASE_URL, DATABASE_URL, PG*, the folder's server. */
+  url?: string;
+  /** A `pg` pool of the caller's. It is used as it is and never closed. */
+  pool?: PgPool;
+  /** The schema of the engine's tables; absent: GEN_DURABLE_SCHEMA, else `gen_durable`. */
+  schema?: string;
+  /** Named prepared statements; absent: true for a pool of the client's own, false for a given one. False behind a pooler that cannot keep them. */
+  prepare?: boolean;
+  /** How nodes hear of new work: `postgres` NOTIFY (default), `local` to this process only, `none`: they poll. */
+  poke?: PokeTransport;
+  /** Bytes of one JSON value; absent: 4 MiB. Not above the nodes' own limit. */
+  maxPayloadBytes?: number;
+  /** `waitFor` asks the database once a tick for all its callers; absent: every 25 ms. */
+  wait?: { tickMs?: number };
+}
+
+export interface CheckedOptions {
+  url: string | undefined;
+  pool: PgPool | undefined;
+  schema: string;
+  prepare: boolean;
+  poke: PokeTransport;
+  maxPayloadBytes: number;
+  tickMs: number;
+}
+
+const shape = z.strictObject({
+  url: z.string().min(1).optional(),
+  pool: z
+    .custom<PgPool>(
+      (pool) => hasMethod(pool, "query") && hasMethod(pool, "connect"),
+      "expected a pg pool: an object with query and connect",
+    )
+    .optional(),
+  schema: z
+    .string()
+    .min(1)
+    .refine(
+      (name) => Buffer.byteLength(name) <= 63 && !name.includes("\0"),
+      "expected at most 63 bytes and no NUL",
+    )
+    .optional(),
+  prepare: z.boolean().optional(),
+  poke: z.enum(["postgres", "local", "none"]).optional(),
+  maxPayloadBytes: z
+    .number()
+    .int()
+    .min(1)
+    .max(256 * 1024 * 1024)
+    .optional(),
+  wait: z.strictObject({ tickMs: z.number().min(1).max(DURATION_MS_MAX).optional() }).optional(),
+});
+
+/** Checks the options and fills in defaults. @throws UsageError INVALID_OPTION with the path of what is wrong */
+export function checkClientOptions(
+  options: ClientOptions,
+  env: Readonly<Record<string, string | undefined>>,
+): CheckedOptions {
+  const parsed = shape.safeParse(options);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const path = joinPath("", issue?.path ?? []);
+    throw new UsageError(
+      "INVALID_OPTION",
+      `${path === "" ? "options" : path}: ${issue?.message ?? "invalid"}`,
+      {
+        path,
+      },
+    );
+  }
+  const { url, pool, schema, prepare, poke, maxPayloadBytes, wait } = parsed.data;
+  if (url !== undefined && pool !== undefined)
+    throw new UsageError("INVALID_OPTION", "url and pool exclude each other; give one of them", {
+      path: "pool",
+    });
+  return {
+    url,
+    pool,
+    schema: schema ?? (env.GEN_DURABLE_SCHEMA || SCHEMA_DEFAULT),
+    prepare: prepare ?? pool === undefined,
+    poke: poke ?? "postgres",
+    maxPayloadBytes: maxPayloadBytes ?? PAYLOAD_BYTES_MAX_DEFAULT,
+    tickMs: wait?.tickMs ?? 25,
+  };
+}
+
+function hasMethod(value: unknown, name: string): boolean {
+  return typeof value === "object" && value !== null && typeof Reflect.get(value, name) === "function";
+}
