@@ -4,6 +4,7 @@
 // A3  Gate slots are credited last: nobody holds a bucket and asks for an instance.
 
 import { InvariantError } from "#core/errors.js";
+import { encodeDues } from "#core/poke.js";
 import type { QueueDue } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { plainArray, textArray } from "./arrays.js";
@@ -230,7 +231,8 @@ export async function poke(
 ): Promise<QueueDue[]> {
   if (dues.length === 0) return [];
   const { now, later } = gate.sort(dues);
-  if (now.length > 0) await session.run(env.statements.get("flusher/poke_queues"), [channel, textArray(now)]);
+  if (now.length > 0)
+    await session.run(env.statements.get("flusher/poke_queues"), [channel, textArray(encodeDues(now))]);
   return later;
 }
 
