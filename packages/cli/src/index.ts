@@ -36,3 +36,6 @@ export {
 export type { Status, WakeReason } from "#core/instance.js";
 export type { Key } from "#core/key.js";
 export type { Schedule } from "#core/schedule.js";
+export type { LogLevel, NodeLog } from "./node/log.js";
+export type { NodeEnd, RunningNode } from "./node/run.js";
+export { type StartOptions, startNode } from "./node.js";

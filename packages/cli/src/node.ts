@@ -1,0 +1,99 @@
+// Node: starts one node in this process, from a configuration as a user writes it.
+
+import { resolve } from "node:path";
+import type { GenDurableConfig } from "#core/config/config.js";
+import { asksForEmbedded } from "#core/config/environment.js";
+import type { SettingFlags } from "#core/config/flags.js";
+import { maskUrl } from "#core/config/maskUrl.js";
+import { type DatabaseSource, resolveSettings } from "#core/config/resolve.js";
+import { UsageError } from "#core/errors.js";
+import { compileModules } from "./compile.js";
+import { attachEmbedded } from "./embedded/attach.js";
+import { createLog } from "./logs.js";
+
+import type { NodeLog } from "./node/log.js";
+import { type RunningNode, runNode } from "./node/run.js";
+import { packageVersion } from "./version.js";
+
+export interface StartOptions {
+  /** The project's folder: globs in `fsms` are relative to it, and the embedded server lives in it. Default: the current one. */
+  folder?: string;
+  /** Migrate the schema first. Default: true; with false an unmigrated schema is refused. */
+  migrate?: boolean;
+  /** End by itself when nothing is left to do. Default: false. */
+  once?: boolean;
+  /** Serve /healthz, /readyz and /metrics. Host 127.0.0.1 unless told otherwise; port 0 takes a free one. */
+  health?: { port: number; host?: string };
+  /** Settings that go before all others, as the command line's flags do. */
+  flags?: SettingFlags;
+  /** Where log lines go. Default: stderr. */
+  log?: NodeLog;
+}
+
+/** Loopback: metrics and health are for this machine unless somebody says otherwise. */
+const HEALTH_HOST = "127.0.0.1";
+
+/**
+ * Starts a node and resolves when it picks work. Its threads import the modules that `config.fsms` names, so definitions
+ * are files, not objects. The node is crash-only: when it cannot go on, it logs why and ends the process with status 1.
+ * Signals are the caller's: call `stop()` on SIGTERM.
+ * @throws UsageError for a configuration, a module or a database that cannot be used; nothing is left running then.
+ */
+export async function startNode(config: GenDurableConfig, options: StartOptions = {}): Promise<RunningNode> {
+  const log = options.log ?? createLog();
+  const folder = resolve(options.folder ?? process.cwd());
+  const flags = options.flags ?? {};
+  const resolved = resolveSettings({ flags, file: config });
+  for (const warning of resolved.warnings) log.write("warn", warning);
+  const modules = await compileModules(resolved.fsms, folder);
+  const server = resolved.databaseSource === "embedded" ? await attach(folder, flags, log) : undefined;
+  const database = { ...resolved.settings.database, ...(server === undefined ? {} : { url: server.url }) };
+  logDatabase(log, resolved.databaseSource, database.url, server?.place);
+  return runNode({
+    settings: { ...resolved.settings, database, modules },
+    version: packageVersion(),
+    log,
+    once: options.once ?? false,
+    migrate: options.migrate ?? true,
+    health:
+      options.health === undefined
+        ? undefined
+        : { port: options.health.port, host: options.health.host ?? HEALTH_HOST },
+    // What steps find with `createClient()`, or hand to a pool of their own, is the database that the node runs on.
+    env: {
+      ...process.env,
+      ...(database.url === undefined ? {} : { GEN_DURABLE_DATABASE_URL: database.url }),
+    },
+    beforeReconnect: async () => {
+      await server?.ensureRunning();
+    },
+    afterEnd: async () => {
+      await server?.release();
+    },
+  });
+}
+
+async function attach(folder: string, flags: SettingFlags, log: NodeLog): ReturnType<typeof attachEmbedded> {
+  if (process.env.NODE_ENV === "production" && flags.embedded !== true && !asksForEmbedded(process.env)) {
+    throw new UsageError(
+      "NO_DATABASE",
+      "no database is configured, and with NODE_ENV=production the embedded server must be asked for: name a database with --database-url or DATABASE_URL, or pass --embedded",
+      { path: "database.url" },
+    );
+  }
+  return attachEmbedded(folder, { report: (line) => log.write("info", line) });
+}
+
+function logDatabase(
+  log: NodeLog,
+  source: DatabaseSource,
+  url: string | undefined,
+  place: string | undefined,
+): void {
+  const shown = url === undefined ? "what libpq's PG* variables name" : maskUrl(url);
+  const why =
+    source === "embedded"
+      ? `the embedded server in ${place}, because no database is configured`
+      : `from ${source}`;
+  log.write("info", `database: ${shown} (${why})`);
+}
