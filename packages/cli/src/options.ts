@@ -84,18 +84,6 @@ export function json(text: string): unknown {
   }
 }
 
-/** `default,checkout=50`: queues, each with how many steps it may run at once, or as configured. */
-export function queueList(text: string): Record<string, number | undefined> {
-  const queues: Record<string, number | undefined> = {};
-  for (const part of text.split(",").map((piece) => piece.trim())) {
-    const [name = "", concurrency, ...rest] = part.split("=");
-    if (name === "" || rest.length > 0)
-      throw new InvalidArgumentError("Expected queue names, for example default,checkout=50.");
-    queues[name] = concurrency === undefined ? undefined : integer(1)(concurrency);
-  }
-  return queues;
-}
-
 /** Collects a flag that may be given several times. */
 export function collect(value: string, previous: string[] | undefined): string[] {
   return [...(previous ?? []), ...value.split(",").filter((part) => part !== "")];

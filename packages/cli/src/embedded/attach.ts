@@ -77,6 +77,11 @@ export function findEmbedded(folder: string): string | undefined {
   return postmaster.state === "ready" ? urlOf(home, postmaster.port) : undefined;
 }
 
+/** Whether the folder has a server of its own, running or not. */
+export function hasEmbedded(folder: string): boolean {
+  return isMade(findHome(folder));
+}
+
 export type StopAnswer =
   | { stopped: true }
   | { stopped: false; reason: "not_running" }

@@ -54,7 +54,7 @@ const VARIABLES: Readonly<Record<string, readonly [keys: readonly string[], read
 };
 
 /** Variables with our prefix that others read. */
-const OTHERS = /^GEN_DURABLE_(CONFIG|EMBEDDED|PORT|HOST|LOG_LEVEL|TEST_.*|BENCH_.*)$/;
+const OTHERS = /^GEN_DURABLE_(CONFIG|EMBEDDED|PORT|HOST|DEBUG|LOG_LEVEL|LOG_FORMAT|TEST_.*|BENCH_.*)$/;
 
 export function statementsOfEnvironment(env: Environment): { stated: Statement[]; warnings: string[] } {
   const stated: Statement[] = [];

@@ -1,0 +1,165 @@
+// `gen-durable start`: runs a node in this process until it is told to stop.
+
+import { type Command, Option } from "commander";
+import type { NodeSettings } from "#core/settings.js";
+import { compileModules, shortPath } from "../compile.js";
+import { EXIT } from "../exit.js";
+import { createLog, type LogFormat } from "../logs.js";
+import type { LogLevel, NodeLog } from "../node/log.js";
+import { type RunningNode, runNode } from "../node/run.js";
+import { type DatabaseFlags, examples, integer, newCommand, withDatabase } from "../options.js";
+import { openProject, type Project } from "../project.js";
+import { packageVersion } from "../version.js";
+
+interface StartFlags extends DatabaseFlags {
+  workers?: number;
+  queues?: string;
+  instance?: string;
+  reaper: boolean;
+  gc: boolean;
+  migrate: boolean;
+  once?: boolean;
+  port?: number;
+  host?: string;
+  drainTimeoutMs?: number;
+  logLevel?: LogLevel;
+  logFormat?: LogFormat;
+}
+
+const LOOPBACK = "127.0.0.1";
+const AFTER_HELP = `
+SIGTERM and SIGINT (Ctrl-C) drain: nothing more is picked, running steps get up to drainTimeoutMs, what they decided is
+committed, the rest is handed back. Exit status 0 then, and 1 when something had to be left to other nodes. A second
+signal ends the process at once.
+
+Every flag has its key in the config file and its GEN_DURABLE_* variable (docs/cli.md).
+${examples(
+  "gen-durable start",
+  "gen-durable start --workers 8 --queues default=20,mail=5",
+  "gen-durable start --once                 # until nothing is runnable, for cron and tests",
+  "gen-durable start --port 9090            # /healthz, /readyz and /metrics on 127.0.0.1:9090",
+)}`;
+
+export function startCommand(): Command {
+  return withDatabase(newCommand("start", "run a node: it takes work from the database until it is stopped"))
+    .option("-w, --workers <n>", "executor threads", integer(1))
+    .option(
+      "-q, --queues <list>",
+      "the queues to serve, each with how many steps run at once: default=10,mail",
+    )
+    .option("--instance <name>", "this node's name in `nodes` and in the logs")
+    .option("--no-reaper", "leave it to other nodes to take back the work of dead ones")
+    .option("--no-gc", "leave it to other nodes to remove what ended long ago")
+    .option("--no-migrate", "do not create or upgrade the schema: it must be there")
+    .option("--once", "end when nothing is runnable any more")
+    .addOption(
+      new Option("--port <n>", "serve /healthz, /readyz and /metrics over HTTP")
+        .argParser(integer(0))
+        .env("GEN_DURABLE_PORT"),
+    )
+    .addOption(new Option("--host <address>", `where --port listens (${LOOPBACK})`).env("GEN_DURABLE_HOST"))
+    .option("--drain-timeout-ms <ms>", "how long running steps may take when the node stops", integer(0))
+    .addOption(
+      new Option("--log-level <level>", "the least that is logged")
+        .choices(["debug", "info", "warn", "error"])
+        .env("GEN_DURABLE_LOG_LEVEL"),
+    )
+    .addOption(
+      new Option("--log-format <format>", "how lines look; text on a terminal, else json")
+        .choices(["text", "json"])
+        .env("GEN_DURABLE_LOG_FORMAT"),
+    )
+    .addHelpText("after", AFTER_HELP)
+    .action(start);
+}
+
+async function start(flags: StartFlags): Promise<void> {
+  const log = createLog({
+    ...(flags.logLevel === undefined ? {} : { level: flags.logLevel }),
+    ...(flags.logFormat === undefined ? {} : { format: flags.logFormat }),
+  });
+  const signals = new StopSignals(log);
+  const project = await openProject(flags, {
+    createsEmbedded: true,
+    report: (line) => log.write("warn", line),
+    flags: {
+      workers: flags.workers,
+      queues: flags.queues,
+      instance: flags.instance,
+      reaper: flags.reaper,
+      gc: flags.gc,
+      drainTimeoutMs: flags.drainTimeoutMs,
+    },
+  });
+  let node: RunningNode;
+  try {
+    node = await run(project, flags, log);
+  } catch (error) {
+    await project.close();
+    await log.flush();
+    throw error;
+  }
+  signals.attend(node);
+  const end = await node.stopped;
+  if (!end.clean) process.exitCode = EXIT.failure;
+  await log.flush();
+  // Whatever user code has left open on this thread must not keep a node alive that has ended.
+  process.exit();
+}
+
+async function run(project: Project, flags: StartFlags, log: NodeLog): Promise<RunningNode> {
+  const { settings, embedded } = project;
+  log.write("info", `the database is ${project.databaseText}`, { schema: settings.database.schema });
+  log.write(
+    "info",
+    project.configPath === undefined
+      ? `${project.folder} has no config file; everything has its default`
+      : `the config file is ${shortPath(project.configPath)}`,
+  );
+  for (const warning of project.warnings) log.write("warn", warning);
+  const modules = await compileModules(project.fsms, project.folder);
+  if (modules.length === 0) log.write("warn", "no `fsms` are configured: this node knows no machine");
+  const nodeSettings: NodeSettings = { ...settings, modules };
+  const node = await runNode({
+    settings: nodeSettings,
+    version: packageVersion(),
+    log,
+    once: flags.once === true,
+    migrate: flags.migrate,
+    health: flags.port === undefined ? undefined : { host: flags.host ?? LOOPBACK, port: flags.port },
+    env: process.env,
+    beforeReconnect: async () => {
+      const url = await embedded?.ensureRunning();
+      if (url === undefined || url === settings.database.url) return;
+      // Its threads have the old URL. Crash-only: what starts this process again finds the new one.
+      log.write("error", "the embedded Postgres is back on another port; start this node again");
+      await log.flush();
+      process.exit(EXIT.failure);
+    },
+    afterEnd: () => project.close(),
+  });
+  if (node.healthUrl !== undefined) log.write("info", `health is served on ${node.healthUrl}`);
+  return node;
+}
+
+/** The first signal drains, the second ends the process. Before the node runs there is nothing to drain. */
+class StopSignals {
+  #node: RunningNode | undefined;
+  #isStopping = false;
+
+  constructor(log: NodeLog) {
+    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
+      process.on(signal, () => {
+        if (this.#isStopping) process.exit(EXIT.failure);
+        this.#isStopping = true;
+        log.write("info", `${signal}: draining; once more ends the process at once`);
+        void this.#node?.stop();
+      });
+    }
+  }
+
+  attend(node: RunningNode): void {
+    this.#node = node;
+    if (this.#isStopping) void node.stop();
+  }
+}
