@@ -28,6 +28,8 @@ export type { JsonObject, JsonValue, Storable } from "#core/definition/storable.
 export {
   GenDurableError,
   InvariantError,
+  StepAbortedError,
+  type StepAbortion,
   StepCrashedError,
   StepTimeoutError,
   TransientError,

@@ -36,7 +36,6 @@ const REVIEW_MS = 200;
 const TRUST_MARGIN_MS = 100;
 
 interface Running {
-  run: StepRun;
   lane: Lane;
   timer: NodeJS.Timeout | undefined;
 }
@@ -59,7 +58,7 @@ export class Session implements RunListener {
   readonly #lanes: readonly Lane[];
   readonly #laneOf: ReadonlyMap<string, Lane>;
   readonly #outbox: Outbox;
-  readonly #running = new Map<number, Running>();
+  readonly #running = new Map<StepRun, Running>();
   /** Aborts of rows that have not begun, by seat. */
   readonly #aborts = new Map<number, { generation: number; reason: AbortReason }>();
   #waiting = 0;
@@ -114,15 +113,15 @@ export class Session implements RunListener {
 
   /** The step of a row has failed and its `handle` begins, with a time limit of its own. */
   handling(run: StepRun): void {
-    const running = this.#running.get(run.row.seat);
+    const running = this.#running.get(run);
     if (running === undefined || run.timeoutMs === null) return;
     this.#ledger.beginAgain(run.row.seat, this.#now());
-    this.#limit(running);
+    this.#limit(run, running);
   }
 
   /** User code of a row has returned for good: its slot is free, its outcome leaves with this turn. */
-  decided(_run: StepRun, outcome: WireOutcome): void {
-    const running = this.#running.get(outcome.seat);
+  decided(run: StepRun, outcome: WireOutcome): void {
+    const running = this.#running.get(run);
     if (running === undefined) return;
     const { lane, timer } = running;
     if (timer !== undefined) clearTimeout(timer);
@@ -130,7 +129,7 @@ export class Session implements RunListener {
     this.#ledger.end(outcome.seat, outcome.generation);
     this.#ledger.outcomeLeaves(this.#task.thread, flusher);
     this.#outbox.addOutcome(flusher, outcome);
-    this.#running.delete(outcome.seat);
+    this.#running.delete(run);
     lane.permitsInHand++;
     this.#scheduleTurn();
   }
@@ -220,9 +219,9 @@ export class Session implements RunListener {
 
   #start(row: ClaimedRow, lane: Lane): void {
     const run = new StepRun(row, this.#hooks.environment, this);
-    const running: Running = { run, lane, timer: undefined };
-    this.#running.set(row.seat, running);
-    this.#limit(running);
+    const running: Running = { lane, timer: undefined };
+    this.#running.set(run, running);
+    this.#limit(run, running);
     if (this.#aborts.size > 0) {
       const abort = this.#aborts.get(row.seat);
       this.#aborts.delete(row.seat);
@@ -231,19 +230,22 @@ export class Session implements RunListener {
     run.start();
   }
 
-  #limit(running: Running): void {
-    const { timeoutMs } = running.run;
+  #limit(run: StepRun, running: Running): void {
+    const { timeoutMs } = run;
     // A longer one would fire at once; no thread lives that long between two deployments.
     if (timeoutMs === null || timeoutMs > TIMER_MS_MAX) return;
     clearTimeout(running.timer);
-    running.timer = setTimeout(() => running.run.abort("timeout"), timeoutMs);
+    running.timer = setTimeout(() => run.abort("timeout"), timeoutMs);
   }
 
   #abort({ seat, generation, reason }: { seat: number; generation: number; reason: AbortReason }): void {
-    const run = this.#running.get(seat)?.run;
-    if (run !== undefined) {
-      if (run.row.generation === generation) run.abort(reason);
-    } else if (this.#ledger.isAssigned(seat, generation)) this.#aborts.set(seat, { generation, reason });
+    if (this.#ledger.isAssigned(seat, generation)) {
+      this.#aborts.set(seat, { generation, reason });
+      return;
+    }
+    for (const run of this.#running.keys()) {
+      if (run.row.seat === seat && run.row.generation === generation) run.abort(reason);
+    }
   }
 
   #tick(): void {
@@ -252,7 +254,7 @@ export class Session implements RunListener {
     if (nowMs - this.#reviewedAtMs < REVIEW_MS) return;
     this.#reviewedAtMs = nowMs;
     installGuards();
-    for (const { run } of this.#running.values()) {
+    for (const run of this.#running.keys()) {
       if (this.#ledger.trustedUntilMs(run.row.seat) - TRUST_MARGIN_MS <= nowMs) run.abort("claim_lost");
     }
   }
