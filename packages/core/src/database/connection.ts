@@ -20,7 +20,8 @@ export interface ConnectionOptions {
   role: string;
   /** Called once, when an open connection is lost. */
   onLost?: (error: Error) => void;
-  onNotification?: (channel: string, payload: string) => void;
+  /** `processId`: the server process of the session that sent it. */
+  onNotification?: (channel: string, payload: string, processId: number) => void;
   /** A statement without an answer for so long means that the peer is gone without a word: the connection is given up. */
   answerTimeoutMs?: number;
 }
@@ -53,7 +54,9 @@ export class Connection {
     );
     if (options.onNotification !== undefined) {
       const notify = options.onNotification;
-      client.on("notification", (message) => notify(message.channel, message.payload ?? ""));
+      client.on("notification", (message) =>
+        notify(message.channel, message.payload ?? "", message.processId),
+      );
     }
     try {
       await client.connect();
@@ -71,6 +74,12 @@ export class Connection {
 
   get isLost(): boolean {
     return this.#lost;
+  }
+
+  /** The server process of this session: whose notifications are our own. */
+  get processId(): number | undefined {
+    // `pg` sets it when the session starts; its types do not know it.
+    return (this.#client as unknown as { processID?: number }).processID;
   }
 
   /** Runs one statement and returns its rows. Named and prepared where the database's settings allow it. */

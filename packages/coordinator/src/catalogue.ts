@@ -1,0 +1,64 @@
+// Catalogue: tells the database what this node knows: its definitions, and the limits that its configuration states.
+
+import type { Connection } from "#core/database/connection.js";
+import type { Statements } from "#core/database/statements.js";
+import type { CatalogueEntry } from "#core/protocol/executor.js";
+import type { NodeSettings } from "#core/settings.js";
+import type { KnownDefinitions } from "./claim.js";
+
+/** Enters the definitions, for clients and tools that do not have the code. */
+export async function upsertDefinitions(
+  connection: Connection,
+  statements: Statements,
+  catalogue: readonly CatalogueEntry[],
+): Promise<void> {
+  if (catalogue.length === 0) return;
+  await connection.run(statements.get("node/upsert_fsms"), [
+    catalogue.map((entry) => entry.name),
+    catalogue.map((entry) => entry.version),
+    catalogue.map((entry) => entry.queue),
+    catalogue.map((entry) => entry.initialStep),
+    catalogue.map((entry) => JSON.stringify(entry.steps.map((step) => step.name))),
+    catalogue.map((entry) => entry.onCancel),
+  ]);
+}
+
+/** Enters the limits that the configuration names; others stay. */
+export async function upsertLimits(
+  connection: Connection,
+  statements: Statements,
+  settings: Pick<NodeSettings, "rateLimits" | "concurrencyLimits">,
+): Promise<void> {
+  const limits = [
+    ...Object.entries(settings.rateLimits).map(([name, { rate, burst, shards }]) => ({
+      kind: "rate",
+      name,
+      rate,
+      capacity: burst,
+      shards,
+    })),
+    ...Object.entries(settings.concurrencyLimits).map(([name, { limit, shards }]) => ({
+      kind: "conc",
+      name,
+      rate: null,
+      capacity: limit,
+      shards: Math.min(shards, limit),
+    })),
+  ];
+  if (limits.length === 0) return;
+  await connection.run(statements.get("node/upsert_limits"), [
+    limits.map((limit) => limit.kind),
+    limits.map((limit) => limit.name),
+    limits.map((limit) => limit.rate),
+    limits.map((limit) => limit.capacity),
+    limits.map((limit) => limit.shards),
+  ]);
+}
+
+/** What the claim filters by. */
+export function knownDefinitions(catalogue: readonly CatalogueEntry[]): KnownDefinitions {
+  return {
+    names: catalogue.map((entry) => entry.name),
+    versions: catalogue.map((entry) => entry.version),
+  };
+}

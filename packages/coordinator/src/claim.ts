@@ -1,0 +1,184 @@
+// Claim: takes runnable rows of one queue for this node, with what their steps need. Plain, over a connection: the
+// pickers and the testing helpers run the same code.
+// CL1  One statement claims; two more at most load inboxes and children, only for rows that have some.
+// CL2  When it throws, the caller cannot know whether rows were claimed: it releases the claim by its name.
+
+import type { Connection } from "#core/database/connection.js";
+import type { Statements } from "#core/database/statements.js";
+import type { WakeReason } from "#core/instance.js";
+import type { ClaimedRow } from "#core/protocol/row.js";
+
+/** Rows of one claim: past this, a claim's own cost a row no longer falls, and it holds its locks for tens of ms. */
+export const CLAIM_ROWS_MAX = 1_000;
+/** What one claim may bring into memory; a single larger row still travels alone. */
+export const CLAIM_BYTES_MAX = 16 * 1024 * 1024;
+/** The inbox of one row; the rest is presented at a later visit. */
+const INBOX_SIGNALS_MAX = 10_000;
+const INBOX_BYTES_MAX = 8 * 1024 * 1024;
+/** The results of one row's children; past it children come without their results. */
+const CHILDREN_BYTES_MAX = 8 * 1024 * 1024;
+const CHILDREN_MAX = 100_000;
+
+/** Where a scan of one priority stopped. `eligibleAt` is the database's own text, since a Date would lose microseconds. */
+export interface Place {
+  priority: number;
+  eligibleAt: string;
+  id: number;
+}
+
+/** The definitions that this process can run, as two parallel lists. */
+export interface KnownDefinitions {
+  names: readonly string[];
+  versions: readonly number[];
+}
+
+export interface ClaimRequest {
+  queue: string;
+  /** `<node>/<pick>`, never used before. */
+  claim: string;
+  rowsMax: number;
+  leaseTtlMs: number;
+  known: KnownDefinitions;
+  /** The priorities to look at, most urgent first, and where in each; null: all, from their starts. */
+  places: readonly Place[] | null;
+  /** Which rows are due; null: by the database's clock. */
+  asOf?: Date | null;
+  bytesMax?: number;
+}
+
+export interface Claim {
+  rows: ClaimedRow[];
+  /** For each priority that gave a row: how far the scan got. */
+  reached: Place[];
+  /** Whether there were fewer rows than asked for: whoever asks again now finds nothing. */
+  isShort: boolean;
+}
+
+interface ClaimedRecord {
+  id: number;
+  fsm: string;
+  version: number;
+  step: string;
+  state: string;
+  attempt: number;
+  visit: number;
+  crashes: number;
+  reaps: number;
+  priority: number;
+  eligible_at: string;
+  awaits: string[];
+  wake_reason: WakeReason | null;
+  parent_id: number | null;
+  parent_visit: number | null;
+  cancel_reason: string | null;
+  has_inbox: boolean;
+  has_children: boolean;
+  seen: number;
+  [column: string]: unknown;
+}
+
+/** Claims up to `rowsMax` due rows. Empty when nothing is due: that took one statement. */
+export async function claimRunnable(
+  connection: Connection,
+  statements: Statements,
+  request: ClaimRequest,
+): Promise<Claim> {
+  const places = request.places;
+  const records = await connection.run<ClaimedRecord>(statements.get("picker/claim_runnable"), [
+    request.queue,
+    request.rowsMax,
+    request.claim,
+    request.leaseTtlMs,
+    request.known.names,
+    request.known.versions,
+    places === null ? null : places.map((place) => place.priority),
+    places === null ? null : places.map((place) => place.eligibleAt),
+    places === null ? null : places.map((place) => place.id),
+    request.asOf ?? null,
+    request.bytesMax ?? CLAIM_BYTES_MAX,
+  ]);
+  const inboxes = await loadInboxes(
+    connection,
+    statements,
+    records.filter((record) => record.has_inbox),
+  );
+  const children = await loadChildren(
+    connection,
+    statements,
+    records.filter((record) => record.has_children),
+  );
+  return {
+    rows: records.map((record) => toRow(record, request, inboxes, children)),
+    reached: reachedPlaces(records),
+    isShort: (records[0]?.seen ?? 0) < request.rowsMax,
+  };
+}
+
+async function loadInboxes(
+  connection: Connection,
+  statements: Statements,
+  records: readonly ClaimedRecord[],
+): Promise<Map<number, string>> {
+  if (records.length === 0) return new Map();
+  const rows = await connection.run<{ id: number; inbox: string }>(statements.get("picker/load_inboxes"), [
+    records.map((record) => record.id),
+    INBOX_SIGNALS_MAX,
+    INBOX_BYTES_MAX,
+  ]);
+  return new Map(rows.map((row) => [row.id, row.inbox]));
+}
+
+async function loadChildren(
+  connection: Connection,
+  statements: Statements,
+  records: readonly ClaimedRecord[],
+): Promise<Map<number, string>> {
+  if (records.length === 0) return new Map();
+  const rows = await connection.run<{ id: number; children: string }>(
+    statements.get("picker/load_children"),
+    [records.map((record) => record.id), CHILDREN_BYTES_MAX, CHILDREN_MAX],
+  );
+  return new Map(rows.map((row) => [row.id, row.children]));
+}
+
+function toRow(
+  record: ClaimedRecord,
+  request: ClaimRequest,
+  inboxes: ReadonlyMap<number, string>,
+  children: ReadonlyMap<number, string>,
+): ClaimedRow {
+  return {
+    id: record.id,
+    claim: request.claim,
+    // The HeldTable gives the row its seat; without threads there is none.
+    seat: -1,
+    generation: 0,
+    fsm: record.fsm,
+    version: record.version,
+    step: record.step,
+    state: record.state,
+    attempt: record.attempt,
+    visit: record.visit,
+    crashes: record.crashes,
+    reaps: record.reaps,
+    queue: request.queue,
+    priority: record.priority,
+    awaits: record.awaits,
+    wokenBy: record.wake_reason,
+    inbox: inboxes.get(record.id) ?? null,
+    children: children.get(record.id) ?? null,
+    parentId: record.parent_id,
+    parentVisit: record.parent_visit,
+    cancelReason: record.cancel_reason,
+    verdict: null,
+  };
+}
+
+/** Rows come in pick order, so the last row of a priority is the furthest. */
+function reachedPlaces(records: readonly ClaimedRecord[]): Place[] {
+  const reached = new Map<number, Place>();
+  for (const { priority, eligible_at, id } of records) {
+    reached.set(priority, { priority, eligibleAt: eligible_at, id });
+  }
+  return [...reached.values()];
+}

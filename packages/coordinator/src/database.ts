@@ -1,0 +1,196 @@
+// Database: the coordinator's connections. Pickers share a few, the keeper's short duties (leases, timers, marks) have
+// one, the sweeper's long ones (reaper, collector) have one. Opened when first needed.
+// DB1  A part's statement never waits behind another lane's: a long sweep cannot delay a lease.
+// DB2  A lost connection is reopened with backoff, for ever. One log line when the database goes, one when it is back.
+// DB3  While it is down every run() rejects at once. When it is back, leases are extended (`beforeBack`) before
+//      anything is picked.
+
+import { setTimeout as delay } from "node:timers/promises";
+import { Connection } from "#core/database/connection.js";
+import { classifyFailure } from "#core/database/failure.js";
+import { Statements } from "#core/database/statements.js";
+import { TransientError } from "#core/errors.js";
+import type { DatabaseSettings } from "#core/settings.js";
+import { describeServerError, type Report } from "./report.js";
+
+export type Lane = "picker" | "keeper" | "sweeper";
+
+/** Queues share picker connections: a pick takes milliseconds, and each connection is a process of the server's. */
+const PICKER_CONNECTIONS_MAX = 4;
+/** A statement without an answer for so long means that the peer is gone without a word (half open). */
+const ANSWER_TIMEOUT_MS: Record<Lane, number> = { picker: 30_000, keeper: 15_000, sweeper: 300_000 };
+const RECONNECT_MS_MIN = 50;
+const RECONNECT_MS_MAX = 2_000;
+
+type Phase = { name: "up" } | { name: "returning" } | { name: "down" } | { name: "closed" };
+
+interface LaneState {
+  readonly max: number;
+  open: number;
+  idle: Connection[];
+  waiting: { resolve(connection: Connection): void; reject(error: unknown): void }[];
+}
+
+export interface DatabaseOptions {
+  settings: DatabaseSettings;
+  queueCount: number;
+  report: Report;
+  /** The database is back, but nothing is picked yet: extend the leases. Runs on the keeper's lane. */
+  beforeBack(): Promise<void>;
+  /** Called when it goes, and when it is back for everybody. */
+  onChange(isUp: boolean): void;
+}
+
+export class Database {
+  readonly statements: Statements;
+  readonly #options: DatabaseOptions;
+  readonly #lanes: Record<Lane, LaneState>;
+  readonly #abort = new AbortController();
+  #phase: Phase = { name: "up" };
+
+  constructor(options: DatabaseOptions) {
+    this.#options = options;
+    this.statements = new Statements(options.settings.schema);
+    const lane = (max: number): LaneState => ({ max, open: 0, idle: [], waiting: [] });
+    this.#lanes = {
+      picker: lane(Math.max(1, Math.min(options.queueCount, PICKER_CONNECTIONS_MAX))),
+      keeper: lane(1),
+      sweeper: lane(1),
+    };
+  }
+
+  get isUp(): boolean {
+    return this.#phase.name === "up";
+  }
+
+  /** Runs `work` on a connection of the lane. @throws TransientError while the database is down, and whatever `work` throws. */
+  async run<T>(lane: Lane, work: (connection: Connection) => Promise<T>): Promise<T> {
+    const connection = await this.#acquire(lane);
+    try {
+      return await work(connection);
+    } catch (error) {
+      if (classifyFailure(error) === "connection") {
+        connection.destroy();
+        this.#lose(error);
+      }
+      throw error;
+    } finally {
+      this.#release(lane, connection);
+    }
+  }
+
+  /** Closes every connection; what still runs is cut off after a moment. */
+  async close(): Promise<void> {
+    this.#phase = { name: "closed" };
+    this.#abort.abort();
+    for (const lane of Object.values(this.#lanes)) {
+      for (const waiter of lane.waiting.splice(0)) waiter.reject(down());
+      await Promise.all(lane.idle.splice(0).map((connection) => connection.close()));
+    }
+  }
+
+  async #acquire(name: Lane): Promise<Connection> {
+    const lane = this.#lanes[name];
+    if (this.#phase.name !== "up" && !(this.#phase.name === "returning" && name === "keeper")) throw down();
+    for (;;) {
+      const idle = lane.idle.pop();
+      if (idle === undefined) break;
+      if (!idle.isLost) return idle;
+      lane.open--;
+    }
+    if (lane.open < lane.max) {
+      lane.open++;
+      try {
+        return await this.#open(name);
+      } catch (error) {
+        lane.open--;
+        if (classifyFailure(error) === "connection") this.#lose(error);
+        throw error;
+      }
+    }
+    return new Promise((resolve, reject) => lane.waiting.push({ resolve, reject }));
+  }
+
+  #release(name: Lane, connection: Connection): void {
+    const lane = this.#lanes[name];
+    if (this.#phase.name === "closed" || connection.isLost) {
+      lane.open--;
+      if (!connection.isLost) void connection.close();
+      const waiter = lane.waiting.shift();
+      // The waiter takes the place that has become free, or learns that the database is down.
+      if (waiter !== undefined) this.#acquire(name).then(waiter.resolve, waiter.reject);
+      return;
+    }
+    const waiter = lane.waiting.shift();
+    if (waiter === undefined) lane.idle.push(connection);
+    else waiter.resolve(connection);
+  }
+
+  async #open(lane: Lane): Promise<Connection> {
+    const { settings } = this.#options;
+    const connection = await Connection.open(settings, {
+      role: lane,
+      answerTimeoutMs: ANSWER_TIMEOUT_MS[lane],
+      onLost: (error) => this.#lose(error),
+    });
+    if (settings.prepare) await connection.run(this.statements.get("node/pin_plans"));
+    return connection;
+  }
+
+  /** DB2. Later losses of the same outage say nothing. */
+  #lose(error: unknown): void {
+    if (this.#phase.name === "down" || this.#phase.name === "closed") return;
+    const wasUp = this.#phase.name === "up";
+    this.#phase = { name: "down" };
+    for (const lane of Object.values(this.#lanes)) {
+      for (const waiter of lane.waiting.splice(0)) waiter.reject(down());
+    }
+    if (!wasUp) return;
+    this.#options.report.log("warn", "the connection to the database is lost; it is being reopened", {
+      err: describeServerError(error),
+    });
+    this.#options.onChange(false);
+    void this.#reconnect();
+  }
+
+  async #reconnect(): Promise<void> {
+    const sinceMs = performance.now();
+    for (let pauseMs = 0; ; pauseMs = Math.min(Math.max(pauseMs * 2, RECONNECT_MS_MIN), RECONNECT_MS_MAX)) {
+      // A little jitter, so that nodes that lost one server do not return in step.
+      const aborted = await delay(pauseMs * (0.75 + Math.random() / 2), false, {
+        signal: this.#abort.signal,
+      }).catch(() => true);
+      if (aborted || this.#phase.name === "closed") return;
+      if (await this.#tryReturn()) break;
+    }
+    this.#options.report.log("info", "the connection to the database is back", {
+      awayMs: Math.round(performance.now() - sinceMs),
+    });
+    this.#options.onChange(true);
+  }
+
+  /** DB3. False when the database is not there yet, or went again meanwhile. */
+  async #tryReturn(): Promise<boolean> {
+    this.#phase = { name: "returning" };
+    try {
+      await this.#options.beforeBack();
+    } catch (error) {
+      if (this.isClosed) return false;
+      this.#phase = { name: "down" };
+      this.#options.report.trouble("returning to the database", error);
+      return false;
+    }
+    // #lose may have changed the phase while beforeBack ran.
+    if ((this.#phase as Phase).name !== "returning") return false;
+    this.#phase = { name: "up" };
+    return true;
+  }
+
+  get isClosed(): boolean {
+    return this.#phase.name === "closed";
+  }
+}
+
+function down(): TransientError {
+  return new TransientError("CONNECTION_LOST", "the database cannot be reached");
+}

@@ -1,0 +1,54 @@
+// Marks: rows of one queue that may begin only after the database says so (`started_at`).
+// MK1  A row is marked when a slot is free for it, not when it is claimed: what waits in line has not begun.
+// MK2  A row that cannot be marked because somebody has locked it is tried again; one that is lost is let go by the
+//      lease heartbeat.
+
+import type { HeldRow, HeldTable } from "./held.js";
+
+/** Between two tries for a row that somebody has locked. */
+const LOCKED_RETRY_MS = 250;
+
+export class Marks {
+  readonly #held: HeldTable;
+  #waiting: HeldRow[] = [];
+  #notBeforeMs = 0;
+
+  constructor(held: HeldTable) {
+    this.#held = held;
+  }
+
+  get count(): number {
+    this.#forgetLost();
+    return this.#waiting.length;
+  }
+
+  add(rows: readonly HeldRow[]): void {
+    this.#waiting.push(...rows);
+  }
+
+  /** The next rows to mark, at most `slots`; they leave the line. */
+  take(slots: number, nowMs: number): HeldRow[] {
+    if (nowMs < this.#notBeforeMs || slots <= 0) return [];
+    this.#forgetLost();
+    return this.#waiting.splice(0, slots);
+  }
+
+  /** Puts rows back that could not be marked. */
+  putBack(rows: readonly HeldRow[], nowMs: number): void {
+    if (rows.length === 0) return;
+    this.#waiting.unshift(...rows);
+    this.#notBeforeMs = nowMs + LOCKED_RETRY_MS;
+  }
+
+  /** Everything that waits, for a drain. */
+  recall(): HeldRow[] {
+    this.#forgetLost();
+    return this.#waiting.splice(0);
+  }
+
+  #forgetLost(): void {
+    this.#waiting = this.#waiting.filter(
+      (held) => this.#held.at(held.row.seat, held.row.generation) !== undefined,
+    );
+  }
+}

@@ -1,0 +1,21 @@
+// Events: what a node publishes on node:diagnostics_channel, one channel an event: `gen-durable:<name>`.
+// Sent by the threads through the coordinator, published in the main thread (packages/cli/src/node/events.ts).
+
+export const EVENTS = {
+  /** A pick has ended: queue, wanted, claimed. */
+  pick: "pick",
+  /** Rows went back because their lease ran out or their node died: count, cancelled. */
+  reap: "reap",
+  /** Dead nodes were taken off the list: nodes, count (rows that went back). */
+  reclaim: "reclaim",
+  /** Awaits have timed out: count. */
+  timeouts: "timeouts",
+  /** The collector has swept: rows, buckets, gates. */
+  sweep: "sweep",
+  /** A drain has handed back what had not started: queue, released, inFlight. One a queue. */
+  drain: "drain",
+  /** A race for a constraint was lost and is tried again: queue. */
+  contended: "contended",
+  /** The lease heartbeat: extended, locked, lost. */
+  heartbeat: "heartbeat",
+} as const;

@@ -1,0 +1,88 @@
+-- Runs:    picker, once a pick; one statement for a whole batch.        Indexes: gen_durable_pick, gen_durable_pkey.
+-- Does:    claims due runnable rows of one queue, urgent first: runnable -> executing, with an owner and a lease by the
+--          database's clock. Only rows of definitions that the node knows, and (so far) only rows without limits.
+--          It goes through the priorities one by one, so that sleepers on an urgent priority cost one probe; a
+--          priority without a place to resume at is scanned from its start, and when none is known they are found by
+--          a loose scan of the index. Nothing is locked beyond what the batch needs: the outer LIMIT pulls.
+-- Params:  $1 queue text, $2 rows at most int, $3 claim text (<node>/<pick>), $4 lease ms float8,
+--          $5 definition names text[], $6 their versions int[] (same length),
+--          $7 priorities int[] ascending or NULL (find them), $8 resume after eligible_at timestamptz[] and
+--          $9 after id bigint[] (same length; '-infinity' and 0: from the start),
+--          $10 as of timestamptz or NULL (now), $11 bytes at most float8 (at least one row is claimed).
+-- Returns: the claimed rows in pick order, with what their steps need; inbox and children are only said to be there.
+--          `seen`: how many rows were found, more than are claimed where the bytes ended the batch.
+-- Locks:   gen_durable, FOR NO KEY UPDATE SKIP LOCKED in pick order: it never waits, so order cannot deadlock.
+WITH RECURSIVE
+found AS (
+  (SELECT r.priority FROM :schema.gen_durable r
+    WHERE $7::int[] IS NULL AND r.queue = $1::text AND r.status = 'runnable'
+    ORDER BY r.priority LIMIT 1)
+  UNION ALL
+  SELECT (SELECT r.priority FROM :schema.gen_durable r
+           WHERE r.queue = $1::text AND r.status = 'runnable' AND r.priority > found.priority
+           ORDER BY r.priority LIMIT 1)
+    FROM found WHERE found.priority IS NOT NULL
+),
+places AS (
+  SELECT priority, '-infinity'::timestamptz AS after_at, 0::bigint AS after_id
+    FROM found WHERE priority IS NOT NULL
+  UNION ALL
+  SELECT * FROM unnest($7::int[], $8::timestamptz[], $9::bigint[])
+),
+-- The order of the places is the order in which the nested loop pulls: the LIMIT ends it.
+candidates AS MATERIALIZED (
+  SELECT row_number() OVER () AS turn, c.*
+    FROM (
+      SELECT c.*
+        FROM places p
+        CROSS JOIN LATERAL (
+          SELECT g.id, g.visit, CASE WHEN pg_column_size(g.state) > 1500 THEN octet_length(g.state::text)
+                            ELSE pg_column_size(g.state) END AS state_bytes
+            FROM :schema.gen_durable g
+            WHERE g.queue = $1::text AND g.status = 'runnable' AND g.priority = p.priority
+              AND g.eligible_at <= coalesce($10::timestamptz, now())
+              AND (g.eligible_at, g.id) > (p.after_at, p.after_id)
+              AND g.concurrency_key IS NULL AND g.rate_limit IS NULL
+              -- IS TRUE keeps the membership a hashed lookup; a bare IN would become a join.
+              AND ((g.fsm, g.fsm_version) IN (SELECT * FROM unnest($5::text[], $6::int[]))) IS TRUE
+            ORDER BY g.eligible_at, g.id
+            LIMIT $2::int
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) c
+        LIMIT $2::int
+    ) c
+),
+-- Correlated scalar subqueries: a join could be turned into a scan of the whole table behind it.
+weighed AS MATERIALIZED (
+  SELECT c.id, c.turn, c.state_bytes,
+         (SELECT sum(pg_column_size(s.payload)) + 1 FROM :schema.signals s
+           WHERE s.target_id = c.id AND s.consumed_at IS NULL) AS inbox_bytes,
+         -- An instance at its first visit has decided nothing yet, so it has no children.
+         CASE WHEN c.visit > 1 THEN
+           (SELECT sum(coalesce(pg_column_size(k.result), 0)) + 1 FROM :schema.gen_durable k
+             WHERE k.parent_id = c.id) END AS children_bytes
+    FROM candidates c
+),
+chosen AS MATERIALIZED (
+  SELECT w.id, w.turn, w.inbox_bytes, w.children_bytes
+    FROM (SELECT w.*, sum(w.state_bytes + coalesce(w.inbox_bytes, 0) + coalesce(w.children_bytes, 0))
+                      OVER (ORDER BY w.turn) AS total_bytes
+            FROM weighed w) w
+    WHERE w.total_bytes <= $11::float8 OR w.turn = 1
+),
+claimed AS (
+  UPDATE :schema.gen_durable g
+     SET status = 'executing', locked_by = $3::text,
+         lease_expires_at = now() + $4::float8 * interval '1 millisecond', updated_at = now()
+   WHERE g.id = ANY (ARRAY(SELECT chosen.id FROM chosen))
+  RETURNING g.id, g.fsm, g.fsm_version, g.step, g.state, g.attempt, g.visit, g.crashes, g.reaps, g.priority,
+            g.eligible_at, g.awaits, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason
+)
+SELECT g.id, g.fsm, g.fsm_version AS version, g.step, g.state, g.attempt, g.visit, g.crashes, g.reaps, g.priority,
+       g.eligible_at::text AS eligible_at, g.awaits, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason,
+       -- A wake that is younger than this statement's snapshot brought a signal or children that it cannot see.
+       (chosen.inbox_bytes IS NOT NULL OR coalesce(g.wake_reason = 'signal', false)) AS has_inbox,
+       (chosen.children_bytes IS NOT NULL OR coalesce(g.wake_reason = 'children', false)) AS has_children,
+       (SELECT count(*) FROM candidates) AS seen
+  FROM claimed g JOIN chosen ON chosen.id = g.id
+ ORDER BY chosen.turn
