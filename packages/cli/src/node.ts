@@ -2,15 +2,11 @@
 
 import { resolve } from "node:path";
 import type { GenDurableConfig } from "#core/config/config.js";
-import { asksForEmbedded } from "#core/config/environment.js";
 import type { SettingFlags } from "#core/config/flags.js";
-import { maskUrl } from "#core/config/maskUrl.js";
-import { type DatabaseSource, resolveSettings } from "#core/config/resolve.js";
-import { UsageError } from "#core/errors.js";
+import { resolveSettings } from "#core/config/resolve.js";
 import { compileModules } from "./compile.js";
-import { attachEmbedded } from "./embedded/attach.js";
+import { chooseDatabase } from "./databaseChoice.js";
 import { createLog } from "./logs.js";
-
 import type { NodeLog } from "./node/log.js";
 import { type RunningNode, runNode } from "./node/run.js";
 import { packageVersion } from "./version.js";
@@ -46,9 +42,15 @@ export async function startNode(config: GenDurableConfig, options: StartOptions 
   const resolved = resolveSettings({ flags, file: config });
   for (const warning of resolved.warnings) log.write("warn", warning);
   const modules = await compileModules(resolved.fsms, folder);
-  const server = resolved.databaseSource === "embedded" ? await attach(folder, flags, log) : undefined;
-  const database = { ...resolved.settings.database, ...(server === undefined ? {} : { url: server.url }) };
-  logDatabase(log, resolved.databaseSource, database.url, server?.place);
+  if (modules.length === 0) log.write("warn", "no `fsms` are configured: this node knows no machine");
+  const chosen = await chooseDatabase(resolved, {
+    folder,
+    embeddedFlag: flags.embedded === true,
+    createsEmbedded: true,
+    report: (line) => log.write("warn", line),
+  });
+  const { settings: database, embedded } = chosen;
+  log.write("info", `the database is ${chosen.text}`, { schema: database.schema });
   return runNode({
     settings: { ...resolved.settings, database, modules },
     version: packageVersion(),
@@ -65,35 +67,15 @@ export async function startNode(config: GenDurableConfig, options: StartOptions 
       ...(database.url === undefined ? {} : { GEN_DURABLE_DATABASE_URL: database.url }),
     },
     beforeReconnect: async () => {
-      await server?.ensureRunning();
+      const url = await embedded?.ensureRunning();
+      if (url === undefined || url === database.url) return;
+      // The node's threads have the old URL. Crash-only: whoever starts this process again gives them the new one.
+      log.write("error", "the embedded Postgres came back on another port; this node ends, start it again");
+      await log.flush();
+      process.exit(1);
     },
     afterEnd: async () => {
-      await server?.release();
+      await embedded?.release();
     },
   });
-}
-
-async function attach(folder: string, flags: SettingFlags, log: NodeLog): ReturnType<typeof attachEmbedded> {
-  if (process.env.NODE_ENV === "production" && flags.embedded !== true && !asksForEmbedded(process.env)) {
-    throw new UsageError(
-      "NO_DATABASE",
-      "no database is configured, and with NODE_ENV=production the embedded server must be asked for: name a database with --database-url or DATABASE_URL, or pass --embedded",
-      { path: "database.url" },
-    );
-  }
-  return attachEmbedded(folder, { report: (line) => log.write("info", line) });
-}
-
-function logDatabase(
-  log: NodeLog,
-  source: DatabaseSource,
-  url: string | undefined,
-  place: string | undefined,
-): void {
-  const shown = url === undefined ? "what libpq's PG* variables name" : maskUrl(url);
-  const why =
-    source === "embedded"
-      ? `the embedded server in ${place}, because no database is configured`
-      : `from ${source}`;
-  log.write("info", `database: ${shown} (${why})`);
 }

@@ -3,75 +3,54 @@
 
 import type { GenDurableConfig } from "#core/config/config.js";
 import type { SettingFlags } from "#core/config/flags.js";
-import { maskUrl } from "#core/config/maskUrl.js";
-import { type ResolvedConfig, resolveSettings } from "#core/config/resolve.js";
+import { type DatabaseSource, type ResolvedConfig, resolveSettings } from "#core/config/resolve.js";
 import { Connection } from "#core/database/connection.js";
 import { requireMigrated } from "#core/database/migrate.js";
 import { Statements } from "#core/database/statements.js";
 import { UsageError } from "#core/errors.js";
+import { shortPath } from "./compile.js";
 import { loadConfigFile } from "./configFile.js";
-import { attachEmbedded, type EmbeddedServer, hasEmbedded } from "./embedded/attach.js";
+import { chooseDatabase } from "./databaseChoice.js";
 import type { DatabaseFlags } from "./options.js";
 
 export interface Project {
-  /** Globs are relative to it, and the embedded server lies in it. */
+  /** The embedded server lies in it. */
   folder: string;
-  configPath: string | undefined;
   /** With the database's URL in place, the embedded one's too. */
   settings: ResolvedConfig["settings"];
-  /** Paths and globs, as they were written. */
-  fsms: string[];
-  warnings: string[];
+  databaseSource: DatabaseSource;
   /** Which database it is and why, for people; without a password. */
   databaseText: string;
-  embedded: EmbeddedServer | undefined;
   /** Stops using the embedded server. Never rejects. */
   close(): Promise<void>;
 }
 
 export interface OpenOptions {
-  /** Flags beyond those that say which database. */
-  flags?: SettingFlags;
   /** Whether the command makes the embedded server where the folder has none yet. */
   createsEmbedded?: boolean;
-  /** Told of what takes long or goes wrong; a line each. */
-  report?: (line: string) => void;
 }
 
 /** Loads the configuration and makes sure of the embedded server, if that is the database. @throws UsageError */
 export async function openProject(flags: DatabaseFlags, options: OpenOptions = {}): Promise<Project> {
-  const file = await loadConfigFile(process.cwd(), flags.config ?? process.env.GEN_DURABLE_CONFIG);
-  const resolved = resolve(file.value, file.path, { ...options.flags, ...settingFlags(flags) });
-  const { fsms, warnings, databaseSource, settings } = resolved;
-  const base = { folder: file.folder, configPath: file.path, fsms, warnings };
-  if (databaseSource !== "embedded") {
-    return {
-      ...base,
-      settings,
-      databaseText: describeDatabase(settings.database.url, databaseSource),
-      embedded: undefined,
-      close: () => Promise.resolve(),
-    };
-  }
-  const isAskedFor = flags.embedded === true || isTrue(process.env.GEN_DURABLE_EMBEDDED);
-  refuseInProduction(isAskedFor);
-  if (options.createsEmbedded !== true && !hasEmbedded(file.folder)) {
-    throw new UsageError(
-      "NO_DATABASE",
-      `no database is configured, and ${file.folder} has no Postgres of its own yet: \`gen-durable start\` makes one; or name a database with --database-url, GEN_DURABLE_DATABASE_URL, the config file, DATABASE_URL or PG*`,
-    );
-  }
-  const embedded = await attachEmbedded(
-    file.folder,
-    options.report === undefined ? {} : { report: options.report },
+  const file = await loadConfigFile(process.cwd(), configOf(flags));
+  const resolved = inFile(file.path, () =>
+    // What is in the file is checked by resolveSettings; its type is what it should be.
+    resolveSettings({ flags: settingFlags(flags), file: file.value as GenDurableConfig }),
   );
-  const why = isAskedFor ? "asked for" : "no database is configured";
+  const database = await chooseDatabase(resolved, {
+    folder: file.folder,
+    embeddedFlag: flags.embedded === true,
+    createsEmbedded: options.createsEmbedded === true,
+    report: (line) => process.stderr.write(`${line}\n`),
+  });
   return {
-    ...base,
-    settings: { ...settings, database: { ...settings.database, url: embedded.url } },
-    databaseText: `${maskUrl(embedded.url)}, the Postgres of this folder in ${embedded.place} (${why})`,
-    embedded,
-    close: () => embedded.release(),
+    folder: file.folder,
+    settings: { ...resolved.settings, database: database.settings },
+    databaseSource: resolved.databaseSource,
+    databaseText: database.text,
+    close: async () => {
+      await database.embedded?.release();
+    },
   };
 }
 
@@ -81,10 +60,7 @@ export async function withProject<T>(
   options: OpenOptions,
   body: (project: Project) => Promise<T>,
 ): Promise<T> {
-  const project = await openProject(flags, {
-    report: (line) => process.stderr.write(`${line}\n`),
-    ...options,
-  });
+  const project = await openProject(flags, options);
   try {
     return await body(project);
   } finally {
@@ -125,40 +101,30 @@ export async function openConnection({ settings, databaseText }: Project): Promi
   }
 }
 
-function resolve(value: unknown, path: string | undefined, flags: SettingFlags): ResolvedConfig {
+/** Names the config file in what `body` throws about its contents. */
+export function inFile<T>(path: string | undefined, body: () => T): T {
   try {
-    // What is in the file is checked by resolveSettings; its type is what it should be.
-    return resolveSettings({ flags, env: process.env, file: value as GenDurableConfig });
+    return body();
   } catch (error) {
-    if (path === undefined || !(error instanceof UsageError)) throw error;
-    throw new UsageError("INVALID_CONFIG", `${path}:\n${error.message.replaceAll(/^/gm, "  ")}`, {
-      ...(error.path === undefined ? {} : { path: error.path }),
-      cause: error,
-    });
+    throw namingFile(path, error);
   }
 }
 
-function settingFlags({ databaseUrl, schema, embedded }: DatabaseFlags): SettingFlags {
+/** The error, with the config file's path where it is about the configuration. */
+export function namingFile(path: string | undefined, error: unknown): unknown {
+  if (path === undefined || !(error instanceof UsageError) || error.code !== "ERR_GEN_DURABLE_INVALID_CONFIG")
+    return error;
+  return new UsageError("INVALID_CONFIG", `${shortPath(path)}:\n${error.message.replaceAll(/^/gm, "  ")}`, {
+    ...(error.path === undefined ? {} : { path: error.path }),
+    cause: error,
+  });
+}
+
+/** The config file that was named, if one was. */
+export function configOf({ config }: DatabaseFlags): string | undefined {
+  return config ?? (process.env.GEN_DURABLE_CONFIG || undefined);
+}
+
+export function settingFlags({ databaseUrl, schema, embedded }: DatabaseFlags): SettingFlags {
   return { databaseUrl, schema, embedded };
-}
-
-function describeDatabase(url: string | undefined, source: string): string {
-  if (url !== undefined)
-    return `${maskUrl(url)} (from ${source === "config file" ? "the config file" : source})`;
-  const { PGHOST = "localhost", PGPORT, PGDATABASE, PGUSER } = process.env;
-  const port = PGPORT === undefined ? "" : `:${PGPORT}`;
-  const user = PGUSER === undefined ? "" : `${PGUSER}@`;
-  return `${user}${PGHOST}${port}${PGDATABASE === undefined ? "" : `/${PGDATABASE}`} (from PG* variables)`;
-}
-
-function refuseInProduction(isAskedFor: boolean): void {
-  if (process.env.NODE_ENV !== "production" || isAskedFor) return;
-  throw new UsageError(
-    "NO_DATABASE",
-    "no database is configured, and NODE_ENV is production: name one with --database-url, GEN_DURABLE_DATABASE_URL, the config file, DATABASE_URL or PG*; or ask for the folder's own Postgres with --embedded",
-  );
-}
-
-function isTrue(text: string | undefined): boolean {
-  return /^(1|true|yes|on)$/i.test(text ?? "");
 }

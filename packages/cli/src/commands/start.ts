@@ -1,15 +1,16 @@
 // `gen-durable start`: runs a node in this process until it is told to stop.
 
 import { type Command, Option } from "commander";
-import type { NodeSettings } from "#core/settings.js";
-import { compileModules, shortPath } from "../compile.js";
+import type { GenDurableConfig } from "#core/config/config.js";
+import { shortPath } from "../compile.js";
+import { loadConfigFile } from "../configFile.js";
 import { EXIT } from "../exit.js";
 import { createLog, type LogFormat } from "../logs.js";
 import type { LogLevel, NodeLog } from "../node/log.js";
-import { type RunningNode, runNode } from "../node/run.js";
+import type { RunningNode } from "../node/run.js";
+import { startNode } from "../node.js";
 import { type DatabaseFlags, examples, integer, newCommand, withDatabase } from "../options.js";
-import { openProject, type Project } from "../project.js";
-import { packageVersion } from "../version.js";
+import { configOf, namingFile, settingFlags } from "../project.js";
 
 interface StartFlags extends DatabaseFlags {
   workers?: number;
@@ -26,7 +27,6 @@ interface StartFlags extends DatabaseFlags {
   logFormat?: LogFormat;
 }
 
-const LOOPBACK = "127.0.0.1";
 const AFTER_HELP = `
 SIGTERM and SIGINT (Ctrl-C) drain: nothing more is picked, running steps get up to drainTimeoutMs, what they decided is
 committed, the rest is handed back. Exit status 0 then, and 1 when something had to be left to other nodes. A second
@@ -57,7 +57,9 @@ export function startCommand(): Command {
         .argParser(integer(0))
         .env("GEN_DURABLE_PORT"),
     )
-    .addOption(new Option("--host <address>", `where --port listens (${LOOPBACK})`).env("GEN_DURABLE_HOST"))
+    .addOption(
+      new Option("--host <address>", "where --port listens, if not on 127.0.0.1").env("GEN_DURABLE_HOST"),
+    )
     .option("--drain-timeout-ms <ms>", "how long running steps may take when the node stops", integer(0))
     .addOption(
       new Option("--log-level <level>", "the least that is logged")
@@ -79,67 +81,44 @@ async function start(flags: StartFlags): Promise<void> {
     ...(flags.logFormat === undefined ? {} : { format: flags.logFormat }),
   });
   const signals = new StopSignals(log);
-  const project = await openProject(flags, {
-    createsEmbedded: true,
-    report: (line) => log.write("warn", line),
-    flags: {
-      workers: flags.workers,
-      queues: flags.queues,
-      instance: flags.instance,
-      reaper: flags.reaper,
-      gc: flags.gc,
-      drainTimeoutMs: flags.drainTimeoutMs,
-    },
-  });
   let node: RunningNode;
   try {
-    node = await run(project, flags, log);
+    node = await startFrom(flags, log);
   } catch (error) {
-    await project.close();
     await log.flush();
     throw error;
   }
   signals.attend(node);
   const end = await node.stopped;
-  if (!end.clean) process.exitCode = EXIT.failure;
   await log.flush();
   // Whatever user code has left open on this thread must not keep a node alive that has ended.
-  process.exit();
+  process.exit(end.clean ? EXIT.ok : EXIT.failure);
 }
 
-async function run(project: Project, flags: StartFlags, log: NodeLog): Promise<RunningNode> {
-  const { settings, embedded } = project;
-  log.write("info", `the database is ${project.databaseText}`, { schema: settings.database.schema });
-  log.write(
-    "info",
-    project.configPath === undefined
-      ? `${project.folder} has no config file; everything has its default`
-      : `the config file is ${shortPath(project.configPath)}`,
-  );
-  for (const warning of project.warnings) log.write("warn", warning);
-  const modules = await compileModules(project.fsms, project.folder);
-  if (modules.length === 0) log.write("warn", "no `fsms` are configured: this node knows no machine");
-  const nodeSettings: NodeSettings = { ...settings, modules };
-  const node = await runNode({
-    settings: nodeSettings,
-    version: packageVersion(),
-    log,
-    once: flags.once === true,
-    migrate: flags.migrate,
-    health: flags.port === undefined ? undefined : { host: flags.host ?? LOOPBACK, port: flags.port },
-    env: process.env,
-    beforeReconnect: async () => {
-      const url = await embedded?.ensureRunning();
-      if (url === undefined || url === settings.database.url) return;
-      // Its threads have the old URL. Crash-only: what starts this process again finds the new one.
-      log.write("error", "the embedded Postgres is back on another port; start this node again");
-      await log.flush();
-      process.exit(EXIT.failure);
-    },
-    afterEnd: () => project.close(),
-  });
-  if (node.healthUrl !== undefined) log.write("info", `health is served on ${node.healthUrl}`);
-  return node;
+async function startFrom(flags: StartFlags, log: NodeLog): Promise<RunningNode> {
+  const file = await loadConfigFile(process.cwd(), configOf(flags));
+  const origin =
+    file.path === undefined
+      ? `${file.folder} has no config file: everything has its default`
+      : `the config file is ${shortPath(file.path)}`;
+  log.write("info", origin);
+  // What is in the file is checked by startNode; its type is what it should be.
+  const config = file.value as GenDurableConfig;
+  const { workers, queues, instance, reaper, gc, drainTimeoutMs, port, host } = flags;
+  try {
+    const node = await startNode(config, {
+      folder: file.folder,
+      migrate: flags.migrate,
+      once: flags.once === true,
+      ...(port === undefined ? {} : { health: { port, ...(host === undefined ? {} : { host }) } }),
+      flags: { ...settingFlags(flags), workers, queues, instance, reaper, gc, drainTimeoutMs },
+      log,
+    });
+    if (node.healthUrl !== undefined) log.write("info", `health is served on ${node.healthUrl}`);
+    return node;
+  } catch (error) {
+    throw namingFile(file.path, error);
+  }
 }
 
 /** The first signal drains, the second ends the process. Before the node runs there is nothing to drain. */
