@@ -1,0 +1,496 @@
+// Coordinator: one node's work, put together: pickers claim, the crew runs, flushers commit, the reaper takes back.
+// Owns:     every part below; all of them live in this one thread.
+// Receives: drain, renamed.   Sends: ready, refused, health, event, log, fatal, drained.   (core/src/protocol/node.ts)
+// CO1  Nothing is picked before the definitions are loaded, the flushers stand and the catalogue is written.
+// CO2  A row is held from its claim until a flusher has committed it, given it back, or found it lost.
+// CO3  Crash-only: what a part cannot handle is `fatal`, and the process ends.
+
+import { setTimeout as delay } from "node:timers/promises";
+import type { MessagePort } from "node:worker_threads";
+import { classifyFailure } from "#core/database/failure.js";
+import { unreachable } from "#core/errors.js";
+import { Ledger } from "#core/ledger.js";
+import type { CatalogueEntry } from "#core/protocol/executor.js";
+import type { FlushedRow, FromFlusher, QueueDue } from "#core/protocol/flusher.js";
+import type { CoordinatorTask, FromCoordinator, ToCoordinator } from "#core/protocol/node.js";
+import { Pulse } from "#core/pulse.js";
+import { knownDefinitions, upsertDefinitions, upsertLimits } from "./catalogue.js";
+import { Collector } from "./collector.js";
+import { Crew } from "./crew/crew.js";
+import { Database } from "./database.js";
+import { Doubts } from "./doubts.js";
+import { drain, toLostRow } from "./drain.js";
+import { Duty } from "./duty.js";
+import { Flushers, planFlushers } from "./flushers.js";
+import { type HeldRow, HeldTable } from "./held.js";
+import { Lease } from "./lease.js";
+import { Listener } from "./listener.js";
+import { Once } from "./once.js";
+import { Picker } from "./picker.js";
+import { Reaper } from "./reaper.js";
+import { Report } from "./report.js";
+import { StepRules } from "./stepRules.js";
+import { Timers } from "./timers.js";
+
+/** How often the loop shows that it turns; main watches in steps of a fifth of the node timeout at most. */
+const TURN_INTERVAL_MS = 100;
+/** Between tries to write the catalogue while the database is away. */
+const ENTER_RETRY_MS = 200;
+/** Rows that somebody has locked are tried again so much sooner than the next heartbeat. */
+const LOCKED_LEASE_PART = 4;
+
+export class Coordinator {
+  readonly #task: CoordinatorTask;
+  readonly #send: (message: FromCoordinator) => void;
+  readonly #queues: readonly string[];
+  readonly #report: Report;
+  readonly #pulse: Pulse;
+  readonly #ledger: Ledger;
+  readonly #held: HeldTable;
+  readonly #database: Database;
+  readonly #plan: ReturnType<typeof planFlushers>;
+  readonly #flushers: Flushers;
+  readonly #crew: Crew;
+  readonly #lease: Lease;
+  readonly #leaseDuty: Duty;
+  readonly #timers: Timers;
+  readonly #doubts: Doubts;
+  readonly #listener: Listener | undefined;
+  readonly #reaper: Reaper | undefined;
+  readonly #collector: Collector | undefined;
+  readonly #flusherUp: boolean[];
+  #pickers: readonly Picker[] = [];
+  #once: Once | undefined;
+  #phase: "starting" | "running" | "draining" | "ended" = "starting";
+  #node: string;
+  #picks = 0;
+  #flushersReady = 0;
+  #catalogue: readonly CatalogueEntry[] | undefined;
+  #executorsReady = 0;
+  #flushersDrained: { count: number; resolve(): void } = { count: 0, resolve: () => undefined };
+
+  constructor(task: CoordinatorTask, send: (message: FromCoordinator) => void) {
+    const { settings } = task;
+    this.#task = task;
+    this.#send = send;
+    this.#node = task.node;
+    this.#queues = Object.keys(settings.queues);
+    this.#report = new Report({
+      log: (level, message, fields = {}) => send({ type: "log", level, message, fields }),
+      event: (name, fields) => send({ type: "event", name, fields }),
+      fatal: (error) => this.fatal(error),
+    });
+    this.#pulse = new Pulse(task.pulse);
+    this.#plan = planFlushers(settings);
+    this.#flusherUp = this.#plan.specs.map(() => true);
+    this.#ledger = Ledger.create({
+      threads: settings.workers,
+      queues: this.#queues.length,
+      flushers: this.#plan.specs.length,
+    });
+    this.#held = new HeldTable(this.#ledger);
+    this.#database = new Database({
+      settings: settings.database,
+      queueCount: this.#queues.length,
+      report: this.#report,
+      beforeBack: () => this.#extendLeases({ all: true }).then(() => undefined),
+      onChange: (isUp) => this.#databaseChanged(isUp),
+    });
+    this.#lease = new Lease({
+      leaseTtlMs: settings.leaseTtlMs,
+      heartbeatIntervalMs: settings.heartbeatIntervalMs,
+      statements: this.#database.statements,
+      held: this.#held,
+      ledger: this.#ledger,
+      abort: (held, reason) => this.#crew.abort(held.row.seat, reason),
+    });
+    this.#leaseDuty = new Duty({
+      name: "extending leases",
+      report: this.#report,
+      retryMs: settings.heartbeatIntervalMs / LOCKED_LEASE_PART,
+      run: () => this.#extendLeases({ all: false }),
+    });
+    this.#timers = new Timers({
+      queues: this.#queues,
+      database: this.#database,
+      report: this.#report,
+      onDue: (queue) => this.#pokeOwn(queue),
+      onWoken: (queues) => this.#announce(queues),
+    });
+    this.#doubts = new Doubts({
+      database: this.#database,
+      report: this.#report,
+      onReleased: (queues) => this.#announce(queues),
+    });
+    this.#listener = settings.poke === "postgres" ? this.#makeListener() : undefined;
+    this.#reaper =
+      settings.reaper === false
+        ? undefined
+        : new Reaper({
+            node: () => this.#node,
+            intervalMs: settings.reaper.intervalMs,
+            leaseTtlMs: settings.leaseTtlMs,
+            nodeTimeoutMs: settings.nodeTimeoutMs,
+            pulse: this.#pulse,
+            database: this.#database,
+            report: this.#report,
+            onReturned: (queues) => this.#announce(queues),
+          });
+    this.#collector =
+      settings.gc === false
+        ? undefined
+        : new Collector({ ...settings.gc, database: this.#database, report: this.#report });
+    this.#flushers = new Flushers({
+      plan: this.#plan,
+      settings,
+      node: task.node,
+      ledger: this.#ledger.memory,
+      events: {
+        message: (flusher, message) => this.#fromFlusher(flusher, message),
+        fatal: (error) => this.fatal(error),
+      },
+    });
+    this.#crew = this.#makeCrew();
+  }
+
+  start(): void {
+    const turning = setInterval(
+      () => this.#pulse.turn(),
+      Math.min(TURN_INTERVAL_MS, this.#task.settings.nodeTimeoutMs / 20),
+    );
+    turning.unref();
+    const { settings } = this.#task;
+    if (settings.reaper === false) this.#report.log("info", "the reaper is off on this node");
+    if (settings.gc === false) this.#report.log("info", "garbage collection is off on this node");
+    if (this.#queues.length === 0) this.#report.log("info", "this node serves no queue");
+    this.#crew.start();
+    this.#listener?.start();
+  }
+
+  receive(message: ToCoordinator): void {
+    switch (message.type) {
+      case "drain":
+        void this.#drain();
+        return;
+      case "renamed":
+        this.#renamed(message.node);
+        return;
+      default:
+        unreachable(message);
+    }
+  }
+
+  /** CO3. */
+  fatal(error: unknown): void {
+    if (this.#phase === "ended") return;
+    this.#phase = "ended";
+    const { message, stack } = error as Error;
+    this.#send({ type: "fatal", message: String(message ?? error), stack: stack ?? "" });
+  }
+
+  // --- the beginning ------------------------------------------------------------------------------------------------
+
+  /** CO1. */
+  async #beginWhenReady(): Promise<void> {
+    const catalogue = this.#catalogue;
+    if (this.#phase !== "starting" || catalogue === undefined || this.#flushersReady < this.#flushers.count)
+      return;
+    this.#phase = "running";
+    await this.#enterCatalogue(catalogue);
+    // A drain may have been asked for meanwhile.
+    if ((this.#phase as string) !== "running") return;
+    this.#pickers = this.#makePickers(catalogue);
+    for (const picker of this.#pickers) picker.start();
+    this.#leaseDuty.start(this.#task.settings.heartbeatIntervalMs);
+    this.#timers.start();
+    this.#reaper?.start();
+    this.#collector?.start();
+    this.#tellHealth();
+    this.#send({ type: "ready" });
+    if (this.#task.once) this.#startOnce(catalogue);
+  }
+
+  async #enterCatalogue(catalogue: readonly CatalogueEntry[]): Promise<void> {
+    for (;;) {
+      try {
+        return await this.#database.run("keeper", async (connection) => {
+          await upsertDefinitions(connection, this.#database.statements, catalogue);
+          await upsertLimits(connection, this.#database.statements, this.#task.settings);
+        });
+      } catch (error) {
+        if (classifyFailure(error) !== "connection") throw error;
+        await delay(ENTER_RETRY_MS);
+      }
+    }
+  }
+
+  #makePickers(catalogue: readonly CatalogueEntry[]): Picker[] {
+    const { settings } = this.#task;
+    const rules = new StepRules(catalogue);
+    const known = knownDefinitions(catalogue);
+    return this.#queues.map((queue, queueIndex) => {
+      const flusher = this.#plan.flusherOfQueue[queueIndex] ?? 0;
+      return new Picker({
+        queue,
+        queueIndex,
+        flusher,
+        concurrency: settings.queues[queue] ?? 0,
+        leaseTtlMs: settings.leaseTtlMs,
+        pollIntervalMs: settings.pollIntervalMs,
+        maxPollIntervalMs: settings.maxPollIntervalMs,
+        prefetch: settings.prefetch,
+        minDemand: settings.minDemand,
+        known,
+        rules,
+        database: this.#database,
+        ledger: this.#ledger,
+        held: this.#held,
+        slots: this.#crew,
+        report: this.#report,
+        canCommit: () => this.#flusherUp[flusher] === true,
+        nameClaim: () => `${this.#node}/${(++this.#picks).toString(36)}`,
+        doubt: (claim) => this.#doubts.add(claim),
+      });
+    });
+  }
+
+  #startOnce(catalogue: readonly CatalogueEntry[]): void {
+    this.#once = new Once({
+      queues: this.#queues,
+      known: knownDefinitions(catalogue),
+      reaps: this.#task.settings.reaper !== false,
+      database: this.#database,
+      report: this.#report,
+      isQuiet: () => this.#held.count === 0 && this.#pickers.every((picker) => picker.isDry),
+      onDone: () => void this.#drain(),
+    });
+    this.#once.start();
+  }
+
+  // --- the crew ----------------------------------------------------------------------------------------------------
+
+  #makeCrew(): Crew {
+    return new Crew({
+      settings: this.#task.settings,
+      ledger: this.#ledger,
+      held: this.#held,
+      queues: this.#queues,
+      flusherOfQueue: this.#plan.flusherOfQueue,
+      logPort: {
+        postMessage: (port: MessagePort, transfer) => this.#task.logPort.postMessage(port, transfer),
+      },
+      events: {
+        ready: (catalogue) => {
+          this.#catalogue = catalogue;
+          this.#guard(this.#beginWhenReady());
+        },
+        refused: ({ code, message }) => this.#send({ type: "refused", code, message }),
+        ended: (seats) => this.#ended(seats),
+        distrusted: (seats) => this.#handBack(this.#at(seats)),
+        lost: (thread, session, rows) =>
+          this.#flushers.lost(thread, session, (flusher) =>
+            rows.filter(
+              ({ seat, generation }) => this.#flusherOf(this.#held.at(seat, generation)) === flusher,
+            ),
+          ),
+        attach: (thread, session, ports) => this.#flushers.attach(thread, session, ports),
+        health: (ready) => {
+          this.#executorsReady = ready;
+          this.#tellHealth();
+        },
+        log: (level, message, fields) => this.#report.log(level, message, fields),
+        fatal: (error) => this.fatal(error),
+      },
+    });
+  }
+
+  #ended(seats: readonly number[]): void {
+    const counts = this.#countByQueue(this.#at(seats));
+    for (const picker of this.#pickers) {
+      const count = counts.get(picker.queueIndex) ?? 0;
+      if (count > 0) picker.ended(count);
+      else if (seats.length === 0) picker.look();
+    }
+  }
+
+  // --- the flushers --------------------------------------------------------------------------------------------------
+
+  #fromFlusher(flusher: number, message: FromFlusher): void {
+    switch (message.type) {
+      case "ready":
+        this.#flushersReady++;
+        this.#guard(this.#beginWhenReady());
+        return;
+      case "flushed":
+        this.#release(message.committed);
+        this.#release(message.stale);
+        this.#heed(message.pokes);
+        if (message.deadlineInMs !== null) this.#timers.hintDeadline(message.deadlineInMs);
+        return;
+      case "returned":
+        this.#release(message.rows);
+        this.#heed(message.pokes);
+        return;
+      case "event":
+        this.#report.event(message.name, message.fields);
+        return;
+      case "log":
+        this.#report.log(message.level, message.message, message.fields);
+        return;
+      case "database":
+        this.#flusherUp[flusher] = message.up;
+        this.#tellHealth();
+        if (message.up) for (const picker of this.#pickers) picker.look();
+        return;
+      case "drained":
+        this.#flushersDrained.count++;
+        if (this.#flushersDrained.count === this.#flushers.count) this.#flushersDrained.resolve();
+        return;
+      default:
+        unreachable(message);
+    }
+  }
+
+  /** CO2. */
+  #release(rows: readonly FlushedRow[]): void {
+    const released: HeldRow[] = [];
+    for (const { seat, generation } of rows) {
+      const held = this.#held.release(seat, generation);
+      if (held !== undefined) released.push(held);
+    }
+    for (const [queueIndex, count] of this.#countByQueue(released))
+      this.#pickers[queueIndex]?.released(count);
+  }
+
+  #handBack(rows: readonly HeldRow[]): void {
+    for (let flusher = 0; flusher < this.#flushers.count; flusher++) {
+      this.#flushers.handBack(
+        flusher,
+        rows.filter((held) => this.#flusherOf(held) === flusher).map(toLostRow),
+      );
+    }
+  }
+
+  // --- news of work ----------------------------------------------------------------------------------------------
+
+  #makeListener(): Listener {
+    return new Listener({
+      settings: this.#task.settings.database,
+      report: this.#report,
+      isDatabaseUp: () => this.#database.isUp,
+      onPoke: (queue, dueInMs) => this.#heed([{ queue, dueInMs }]),
+      onCancel: (id) => {
+        for (const { row } of this.#held.all()) if (row.id === id) this.#crew.abort(row.seat, "cancelled");
+      },
+      onCatchUp: () => this.#lookEverywhere(),
+    });
+  }
+
+  /** Rows have become runnable through this thread: our pickers and the other nodes hear of it. */
+  #announce(queues: readonly string[]): void {
+    for (const queue of queues) this.#pokeOwn(queue);
+    this.#listener?.poke(queues.map((queue) => ({ queue, dueInMs: 0 })));
+  }
+
+  #heed(dues: readonly QueueDue[]): void {
+    for (const { queue, dueInMs } of dues) {
+      if (dueInMs <= 0) this.#pokeOwn(queue);
+      else if (this.#queues.includes(queue)) this.#timers.hintDue(queue, dueInMs);
+    }
+  }
+
+  #pokeOwn(queue: string): void {
+    this.#pickers[this.#queues.indexOf(queue)]?.poke();
+  }
+
+  #lookEverywhere(): void {
+    for (const picker of this.#pickers) picker.poke();
+    this.#timers.askNow();
+  }
+
+  // --- the database, the name, the end -------------------------------------------------------------------------------
+
+  async #extendLeases(options: { all: boolean }): Promise<number> {
+    const { heartbeatIntervalMs } = this.#task.settings;
+    if (this.#held.count === 0) return heartbeatIntervalMs;
+    const report = await this.#database.run("keeper", (connection) =>
+      this.#lease.extend(connection, options),
+    );
+    this.#report.event("heartbeat", { ...report });
+    return report.locked > 0 ? heartbeatIntervalMs / LOCKED_LEASE_PART : heartbeatIntervalMs;
+  }
+
+  #databaseChanged(isUp: boolean): void {
+    this.#tellHealth();
+    if (isUp) this.#lookEverywhere();
+  }
+
+  /** The old id was declared dead: what has not begun goes back, if it is still ours; new claims carry the new id. */
+  #renamed(node: string): void {
+    this.#node = node;
+    this.#handBack([...this.#crew.recallUnstarted(), ...this.#pickers.flatMap((picker) => picker.recall())]);
+    this.#leaseDuty.wake();
+  }
+
+  async #drain(): Promise<void> {
+    if (this.#phase === "draining" || this.#phase === "ended") return;
+    this.#phase = "draining";
+    const drained = new Promise<void>((resolve) => {
+      this.#flushersDrained = { count: 0, resolve };
+    });
+    void this.#once?.stop();
+    void this.#timers.stop();
+    void this.#reaper?.stop();
+    void this.#collector?.stop();
+    const isClean = await drain({
+      drainTimeoutMs: this.#task.settings.drainTimeoutMs,
+      pickers: this.#pickers,
+      queues: this.#queues,
+      flusherOfQueue: this.#plan.flusherOfQueue,
+      flushers: this.#flushers,
+      database: this.#database,
+      report: this.#report,
+      recallUnstarted: () => this.#crew.recallUnstarted(),
+      begunCount: (queueIndex) => this.#crew.running(queueIndex),
+      closeCrew: () => this.#crew.close(),
+      flushersDrained: () => drained,
+      claimPrefix: `${this.#node}/`,
+    });
+    this.#phase = "ended";
+    // The answer goes first: with the database down, closing may take as long as it likes.
+    this.#send({ type: "drained", clean: isClean && this.#held.count === 0 });
+    void this.#listener?.stop();
+    void this.#flushers.terminate();
+    void this.#database.close();
+  }
+
+  // --- small questions -----------------------------------------------------------------------------------------------
+
+  #tellHealth(): void {
+    this.#send({
+      type: "health",
+      executorsReady: this.#executorsReady,
+      executorsWanted: this.#task.settings.workers,
+      databaseUp: this.#database.isUp && this.#flusherUp.every((isUp) => isUp),
+    });
+  }
+
+  #at(seats: readonly number[]): HeldRow[] {
+    return seats.map((seat) => this.#held.at(seat)).filter((held) => held !== undefined);
+  }
+
+  #flusherOf(held: HeldRow | undefined): number | undefined {
+    return held === undefined ? undefined : this.#plan.flusherOfQueue[held.queueIndex];
+  }
+
+  #countByQueue(rows: readonly HeldRow[]): Map<number, number> {
+    const counts = new Map<number, number>();
+    for (const { queueIndex } of rows) counts.set(queueIndex, (counts.get(queueIndex) ?? 0) + 1);
+    return counts;
+  }
+
+  /** CO3: a part's promise that nobody waits for. */
+  #guard(work: Promise<void>): void {
+    work.catch((error) => this.fatal(error));
+  }
+}
