@@ -1,5 +1,7 @@
 // The public exports of `gen-durable`.
 
+export type { CallOptions, Client, NamedInsertOptions } from "#core/client/client.js";
+export type { ClientOptions } from "#core/client/options.js";
 export { defineConfig, type GenDurableConfig } from "#core/config/config.js";
 export { type Child, childOf } from "#core/definition/child.js";
 export type { FsmDefinition, InputOfFsm, ResultOfFsm, SignalsOfFsm } from "#core/definition/definition.js";
@@ -38,6 +40,7 @@ export {
 export type { Status, WakeReason } from "#core/instance.js";
 export type { Key } from "#core/key.js";
 export type { Schedule } from "#core/schedule.js";
+export { createClient } from "./client.js";
 export type { LogLevel, NodeLog } from "./node/log.js";
 export type { NodeEnd, RunningNode } from "./node/run.js";
 export { type StartOptions, startNode } from "./node.js";

@@ -14,6 +14,8 @@ import { Session } from "./session.js";
 
 installGuards();
 sendStdoutToStderr();
+// Definitions that were compiled name their sources in stacks; the switch is each thread's own.
+process.setSourceMapsEnabled(true);
 const now = makeClock();
 
 /** Held to the thread's end: the pool takes its close for the proof that the thread is gone. */

@@ -1,0 +1,58 @@
+// Client: createClient as the package exports it. Without `url` and `pool` it finds the database as the commands do:
+// GEN_DURABLE_DATABASE_URL, the config file of the current folder, DATABASE_URL, PG*, the folder's own Postgres.
+
+import { type Client, createClient as createCoreClient } from "#core/client/client.js";
+import { SCHEMA_DEFAULT } from "#core/client/locate.js";
+import type { ClientOptions } from "#core/client/options.js";
+import type { GenDurableConfig } from "#core/config/config.js";
+import { resolveSettings } from "#core/config/resolve.js";
+import { UsageError } from "#core/errors.js";
+import { findConfigFile, loadConfigFile } from "./configFile.js";
+import { findEmbedded } from "./embedded/attach.js";
+import { configOf, inFile } from "./project.js";
+
+/** libpq's own variables say everything; `pg` reads them for what a URL leaves out. */
+const URL_OF_PG_VARIABLES = "postgres:///";
+const DATABASE_VARIABLES = /^(GEN_DURABLE_DATABASE_URL|DATABASE_URL|PG[A-Z]+)$/;
+
+/**
+ * Makes a client. It looks for its database at the first call, and connects then. A folder's own Postgres is found while
+ * a node runs it; a client does not start it.
+ * @throws UsageError INVALID_OPTION
+ */
+export function createClient(options: ClientOptions = {}): Client {
+  if (options.url !== undefined || options.pool !== undefined) return createCoreClient(options);
+  const folder = process.cwd();
+  // Without a config file the variables alone decide, and the core knows them.
+  if (process.env.GEN_DURABLE_DATABASE_URL || findConfigFile(folder, configOf({})) === undefined)
+    return createCoreClient(options, { findDatabase: () => findEmbedded(folder) });
+  const entries = Object.entries(process.env).filter(([name]) => !DATABASE_VARIABLES.test(name));
+  return createCoreClient(options, {
+    env: Object.fromEntries(entries),
+    findDatabase: () => locate(folder, options.schema),
+  });
+}
+
+async function locate(folder: string, schemaOption: string | undefined): Promise<string | undefined> {
+  const file = await loadConfigFile(folder, configOf({}));
+  const { settings, databaseSource } = inFile(file.path, () =>
+    // What is in the file is checked by resolveSettings; its type is what it should be.
+    resolveSettings({ file: file.value as GenDurableConfig }),
+  );
+  const { schema, url } = settings.database;
+  if (schemaOption === undefined && schema !== (process.env.GEN_DURABLE_SCHEMA || SCHEMA_DEFAULT)) {
+    throw new UsageError(
+      "INVALID_OPTION",
+      `the config file states the schema "${schema}": give it to createClient too, as { schema: "${schema}" }, or set GEN_DURABLE_SCHEMA`,
+      { path: "schema" },
+    );
+  }
+  switch (databaseSource) {
+    case "embedded":
+      return findEmbedded(file.folder);
+    case "PG* variables":
+      return URL_OF_PG_VARIABLES;
+    default:
+      return url;
+  }
+}
