@@ -175,7 +175,8 @@ function stepOf(step: unknown, steps: ReadonlyMap<string, RuntimeStep>, path: st
   throw refuse(path, `${describe(step)} is no step${hint} (steps: ${names.join(", ")})`);
 }
 
-function schemaOf(schema: unknown, path: string): Schema | null {
+/** The value as a schema; null when it is absent. @throws UsageError INVALID_DEFINITION */
+export function schemaOf(schema: unknown, path: string): Schema | null {
   if (schema === undefined) return null;
   if (typeof schema !== "object" || schema === null || !("_zod" in schema))
     throw refuse(path, `expected a zod schema (zod 4), found ${describe(schema)}`);

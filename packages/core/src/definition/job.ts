@@ -5,7 +5,7 @@ import { UsageError } from "../errors.js";
 import { describeError } from "../json.js";
 import { describe } from "../name.js";
 import { type FsmDefinition, makeDefinition } from "./definition.js";
-import { type MaybePromise, runtimeOf } from "./fsm.js";
+import { type MaybePromise, runtimeOf, schemaOf } from "./fsm.js";
 import { checkInteger, checkOptions } from "./options.js";
 import type { RunContext, StepContext } from "./stepContext.js";
 import type { InputOf, JsonObject, OutputOf, Schema, StorableSchema } from "./storable.js";
@@ -105,7 +105,7 @@ export function defineJob<
       name: options.name,
       version: given.version,
       queue: given.queue,
-      state: given.args,
+      state: schemaOf(given.args, "args") ?? undefined,
       result: given.result,
       steps: { [JOB_STEP]: { run, timeoutMs: given.timeoutMs, rerunAfterCrash: given.rerunAfterCrash } },
       handle,
