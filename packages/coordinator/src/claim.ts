@@ -3,7 +3,7 @@
 // CL1  One statement claims; two more at most load inboxes and children, only for rows that have some.
 // CL2  When it throws, the caller cannot know whether rows were claimed: it releases the claim by its name.
 
-import type { Connection } from "#core/database/connection.js";
+import type { Runner } from "#core/database/connection.js";
 import type { Statements } from "#core/database/statements.js";
 import type { WakeReason } from "#core/instance.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
@@ -79,7 +79,7 @@ interface ClaimedRecord {
 
 /** Claims up to `rowsMax` due rows. Empty when nothing is due: that took one statement. */
 export async function claimRunnable(
-  connection: Connection,
+  connection: Runner,
   statements: Statements,
   request: ClaimRequest,
 ): Promise<Claim> {
@@ -115,7 +115,7 @@ export async function claimRunnable(
 }
 
 async function loadInboxes(
-  connection: Connection,
+  connection: Runner,
   statements: Statements,
   records: readonly ClaimedRecord[],
 ): Promise<Map<number, string>> {
@@ -129,7 +129,7 @@ async function loadInboxes(
 }
 
 async function loadChildren(
-  connection: Connection,
+  connection: Runner,
   statements: Statements,
   records: readonly ClaimedRecord[],
 ): Promise<Map<number, string>> {

@@ -1,7 +1,7 @@
 // Deadlines: wakes instances whose await has timed out. Plain, over a connection: the timers and the testing helpers
 // run the same code.
 
-import type { Connection } from "#core/database/connection.js";
+import type { Runner } from "#core/database/connection.js";
 import type { Statements } from "#core/database/statements.js";
 
 /** Rows of one statement; its locks are held for some milliseconds. */
@@ -14,7 +14,7 @@ export interface WokenRow {
 
 /** Wakes every instance whose deadline has passed, in batches; a row that somebody has locked is left to the next call. */
 export async function fireTimeouts(
-  connection: Connection,
+  connection: Runner,
   statements: Statements,
   options: { asOf?: Date | null } = {},
 ): Promise<WokenRow[]> {

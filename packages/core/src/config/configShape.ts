@@ -20,6 +20,9 @@ const SHARDS_MAX = 1_024;
 const PAYLOAD_BYTES_MAX = 64 * 1024 * 1024;
 
 export const CONCURRENCY_DEFAULT = 10;
+/** Bytes of one JSON value, and crashes of one visit, unless stated. */
+export const MAX_PAYLOAD_BYTES_DEFAULT = 4_194_304;
+export const CRASH_LIMIT_DEFAULT = 10;
 /** When a flusher commits, unless stated. */
 export const FLUSHER_DEFAULTS = { maxBatch: 100, maxDelayMs: 100 } as const;
 
@@ -136,8 +139,8 @@ export const configShape = z.strictObject(
       .enum(["postgres", "local", "none"], { error: 'expected one of "postgres", "local", "none"' })
       .default("postgres"),
     drainTimeoutMs: integer(0, TIMER_MS_MAX).default(5_000),
-    maxPayloadBytes: integer(1_024, PAYLOAD_BYTES_MAX).default(4_194_304),
-    crashLimit: integer(1, 1_000_000).default(10),
+    maxPayloadBytes: integer(1_024, PAYLOAD_BYTES_MAX).default(MAX_PAYLOAD_BYTES_DEFAULT),
+    crashLimit: integer(1, 1_000_000).default(CRASH_LIMIT_DEFAULT),
     wait: z
       .strictObject({ tickMs: integer(1, 60_000).default(25) }, { error: "expected an object { tickMs }" })
       .prefault({}),

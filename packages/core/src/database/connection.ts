@@ -26,6 +26,9 @@ export interface ConnectionOptions {
   answerTimeoutMs?: number;
 }
 
+/** What a plain module needs of a connection: one that runs statements. The testing helpers put a test's client behind it. */
+export type Runner = Pick<Connection, "run">;
+
 export class Connection {
   readonly #client: pg.Client;
   readonly #prepare: boolean;
@@ -160,7 +163,7 @@ export function clientConfig(settings: DatabaseSettings, role: string): pg.Clien
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEPALIVE_DELAY_MS,
-    types: { getTypeParser: typeParser },
+    types: engineTypes,
   } as pg.ClientConfig;
 }
 
@@ -168,6 +171,9 @@ const INT8 = 20;
 const JSONB = 3802;
 const JSON_TYPE = 114;
 const INT8_ARRAY = 1016;
+
+/** How the engine's clients parse values; handed to each client, never set globally. */
+export const engineTypes = { getTypeParser: typeParser } as pg.CustomTypesConfig;
 
 /** `bigint` becomes a number and is refused past 2^53; `jsonb` stays text; everything else is `pg`'s own. */
 function typeParser(oid: number, format?: "text" | "binary"): unknown {
