@@ -3,6 +3,7 @@
 import { Command, CommanderError } from "commander";
 import { dbCommand } from "./commands/db.js";
 import { initCommand } from "./commands/init.js";
+import { insertCommand } from "./commands/insert.js";
 import { migrateCommand } from "./commands/migrate.js";
 import { nodesCommand } from "./commands/nodes.js";
 import { startCommand } from "./commands/start.js";
@@ -35,6 +36,7 @@ function buildProgram(): Command {
     initCommand(),
     startCommand(),
     migrateCommand(),
+    insertCommand(),
     statusCommand(),
     nodesCommand(),
     dbCommand(),

@@ -73,6 +73,11 @@ export function instanceId(text: string): number {
   return value;
 }
 
+/** Several ids, collected. */
+export function instanceIds(text: string, previous: number[] | undefined): number[] {
+  return [...(previous ?? []), instanceId(text)];
+}
+
 /** JSON from the command line; `-` reads it from stdin. */
 export function json(text: string): unknown {
   try {

@@ -1,6 +1,7 @@
 // Project: what a command works on: the folder, its configuration, and the database that they lead to.
 // J1  The embedded server is used from openProject to close(); whoever closes last stops it.
 
+import { type Client, createClient } from "#core/client/client.js";
 import type { GenDurableConfig } from "#core/config/config.js";
 import type { SettingFlags } from "#core/config/flags.js";
 import { type DatabaseSource, type ResolvedConfig, resolveSettings } from "#core/config/resolve.js";
@@ -127,4 +128,23 @@ export function configOf({ config }: DatabaseFlags): string | undefined {
 
 export function settingFlags({ databaseUrl, schema, embedded }: DatabaseFlags): SettingFlags {
   return { databaseUrl, schema, embedded };
+}
+
+/** Opens the project and a client of its database for `body`. */
+export async function withClient<T>(
+  flags: DatabaseFlags,
+  options: OpenOptions,
+  body: (client: Client, project: Project) => Promise<T>,
+): Promise<T> {
+  return withProject(flags, options, async (project) => {
+    const { url, schema, prepare } = project.settings.database;
+    // Without a URL libpq's variables decide, and nothing else may.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith("PG")));
+    const client = createClient({ schema, prepare, ...(url === undefined ? {} : { url }) }, { env });
+    try {
+      return await body(client, project);
+    } finally {
+      await client.close();
+    }
+  });
 }
