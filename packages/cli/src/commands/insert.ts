@@ -3,7 +3,7 @@
 import { type Command, Option } from "commander";
 import type { NamedInsertOptions } from "#core/client/client.js";
 import { UsageError } from "#core/errors.js";
-import { type Status, STATUSES } from "#core/instance.js";
+import { STATUSES, type Status } from "#core/instance.js";
 import { EXIT } from "../exit.js";
 import {
   anyInteger,
@@ -43,12 +43,14 @@ export function insertCommand(): Command {
       .argument("<fsm>", "the machine's or job's name")
       .argument("[json]", "its state, or a job's arguments; - reads stdin", json),
   )
-    .option("--machine-version <n>", "the machine's version; the newest that a node has registered", integer(1))
+    .option(
+      "--machine-version <n>",
+      "the machine's version; the newest that a node has registered",
+      integer(1),
+    )
     .option("-q, --queue <name>", "a queue other than the machine's own")
     .option("--priority <n>", "lower runs first", anyInteger)
-    .addOption(
-      new Option("--delay-ms <ms>", "run it so much later").argParser(integer(0)).conflicts("at"),
-    )
+    .addOption(new Option("--delay-ms <ms>", "run it so much later").argParser(integer(0)).conflicts("at"))
     .option("--at <time>", "run it at this time, for example 2030-01-31T09:00:00Z", time)
     .option("--key <key>", "a correlation key: while it is taken nothing is inserted")
     .option(
@@ -71,7 +73,10 @@ export function insertCommand(): Command {
 async function insert(fsm: string, state: unknown, flags: InsertFlags): Promise<void> {
   const count = flags.count ?? 1;
   if (count > COUNT_MAX)
-    throw new UsageError("INVALID_OPTION", `--count: at most ${COUNT_MAX}; more are a program's work (insertMany)`);
+    throw new UsageError(
+      "INVALID_OPTION",
+      `--count: at most ${COUNT_MAX}; more are a program's work (insertMany)`,
+    );
   const options: NamedInsertOptions = {
     ...(state === undefined ? {} : { state: stateOf(state) }),
     ...(flags.machineVersion === undefined ? {} : { version: flags.machineVersion }),
