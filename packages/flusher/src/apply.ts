@@ -4,13 +4,13 @@
 // A3  Gate slots are credited last: nobody holds a bucket and asks for an instance.
 
 import { InvariantError } from "#core/errors.js";
-import { encodeDues } from "#core/poke.js";
 import type { QueueDue } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
-import { plainArray, textArray } from "./arrays.js";
 import { insertChildren } from "./children.js";
 import { earlier, earliestDues, emptyResult, type FlushEnv, type FlushResult, type Session } from "./env.js";
+import { releaseIdentities } from "./identities.js";
 import { type HeldOutcome, type LockedBatch, lockBatch } from "./lock.js";
+import { consume, creditSlots, freedSlots, joinParents, poke } from "./riders.js";
 import { transitionColumns } from "./transition.js";
 
 export interface AppliedBatch {
@@ -18,14 +18,12 @@ export interface AppliedBatch {
   /** Held-back pokes, owed once the transaction stands. */
   owed: QueueDue[];
   xid: string | null;
-  /** Outcomes that had to look for an occupant of their correlation key: their write may wait. */
-  entering: ReadonlySet<WireOutcome>;
 }
 
 export interface ApplyOptions {
   /** Rows that may enter a correlation key lose it, whether an occupant can be seen or not. */
   releaseIdentities: boolean;
-  /** Told what is known of the batch before anything can fail on it. */
+  /** Told, before anything can wait, which outcomes may enter a correlation key: their write may have to wait. */
   onLocked?: (entering: ReadonlySet<WireOutcome>) => void;
 }
 
@@ -37,17 +35,20 @@ export async function applyBatch(
   options: ApplyOptions,
 ): Promise<AppliedBatch> {
   const locked = await lockBatch(session, outcomes, env);
-  const entering = new Set(locked.held.filter((row) => row.enters).map((row) => row.outcome));
-  options.onLocked?.(entering);
+  const enters = locked.held.filter((row) => row.enters);
+  options.onLocked?.(new Set(enters.map((row) => row.outcome)));
   const result = resultOf(locked);
-  const applied: AppliedBatch = { result, owed: [], xid: locked.xid, entering };
+  const applied: AppliedBatch = { result, owed: [], xid: locked.xid };
   if (locked.held.length === 0) return applied;
 
   const children = await insertChildren(session, locked.held, env);
-  if (entering.size > 0) {
-    const enters = locked.held.filter((row) => row.enters);
-    result.events.push(...(await releaseIdentities(session, enters, children.landed, env, options)));
-  }
+  const entered = enters.map((row) => ({
+    id: row.outcome.id,
+    status: statusOf(row, children.landed),
+    names: row.transition.names,
+    seen: row.transition.seen,
+  }));
+  result.events.push(...(await releaseIdentities(session, entered, options.releaseIdentities, env)));
   const updated = await updateRows(session, locked.held, children.landed, env);
   result.deadlineInMs = updated.deadlineInMs;
   await consume(session, locked.held, updated.inboxes, env);
@@ -82,31 +83,6 @@ function resultOf(locked: LockedBatch): FlushResult {
   }));
   result.transactions = 1;
   return result;
-}
-
-/** Rows that would enter an occupied correlation key lose their identity; an event names both. */
-async function releaseIdentities(
-  session: Session,
-  enters: readonly HeldOutcome[],
-  landed: ReadonlyMap<number, number>,
-  env: FlushEnv,
-  options: ApplyOptions,
-): Promise<FlushResult["events"]> {
-  const rows = await session.run<{ id: number; key: string; occupant: number | null }>(
-    env.statements.get("flusher/release_identities"),
-    [
-      plainArray(enters.map((row) => row.outcome.id)),
-      textArray(enters.map((row) => statusOf(row, landed))),
-      textArray(enters.map((row) => row.transition.names)),
-      textArray(enters.map((row) => row.transition.seen)),
-      options.releaseIdentities,
-      env.asOf,
-    ],
-  );
-  return rows.map(({ id, key, occupant }) => ({
-    name: "identity_lost",
-    fields: { id: Number(id), correlationKey: key, occupant: occupant === null ? null : Number(occupant) },
-  }));
 }
 
 /** The status that a transition leads to, before a park looks for a signal once more. */
@@ -162,111 +138,4 @@ async function updateRows(
     deadlineInMs: rows.reduce<number | null>((first, row) => earlier(first, row.deadline_ms), null),
     inboxes: rows.some((row) => row.inbox),
   };
-}
-
-/** Deletes what progressing rows have read, and the inboxes of those that are done. A failed row keeps its inbox. */
-async function consume(
-  session: Session,
-  held: readonly HeldOutcome[],
-  inboxes: boolean,
-  env: FlushEnv,
-): Promise<void> {
-  const targets: number[] = [];
-  const signals: number[] = [];
-  for (const { outcome, transition } of held) {
-    const { kind } = outcome.decision;
-    const moved =
-      transition.kind === "next" || transition.kind === "inline" || transition.kind === "children";
-    if (!moved || (kind !== "next" && kind !== "children")) continue;
-    for (const signal of outcome.awaited) {
-      targets.push(outcome.id);
-      signals.push(signal);
-    }
-  }
-  if (targets.length === 0 && !inboxes) return;
-  const done = inboxes
-    ? held.filter((row) => row.transition.kind === "done").map((row) => row.outcome.id)
-    : [];
-  await session.run(env.statements.get("flusher/consume_signals"), [
-    plainArray(targets),
-    plainArray(signals),
-    plainArray(done),
-    env.asOf,
-  ]);
-}
-
-/** Counts ended children off their parents, siblings as one. Returns the queues of the parents that woke. */
-async function joinParents(
-  session: Session,
-  held: readonly HeldOutcome[],
-  env: FlushEnv,
-): Promise<QueueDue[]> {
-  const rounds = new Map<string, { parent: number; round: number; ended: number }>();
-  for (const { outcome, transition } of held) {
-    const { parentId: parent, parentVisit: round } = outcome;
-    if (parent === null || round === null) continue;
-    if (transition.kind !== "done" && transition.kind !== "stop") continue;
-    const name = `${parent} ${round}`;
-    const known = rounds.get(name);
-    if (known === undefined) rounds.set(name, { parent, round, ended: 1 });
-    else known.ended++;
-  }
-  if (rounds.size === 0) return [];
-  const joins = [...rounds.values()];
-  const rows = await session.run<{ queue: string }>(env.statements.get("flusher/join_parents"), [
-    plainArray(joins.map((join) => join.parent)),
-    plainArray(joins.map((join) => join.round)),
-    plainArray(joins.map((join) => join.ended)),
-    env.asOf,
-  ]);
-  return rows.map(({ queue }) => ({ queue, dueInMs: 0 }));
-}
-
-/** Tells other nodes, in this transaction. Returns what the window holds back. */
-export async function poke(
-  session: Session,
-  dues: readonly QueueDue[],
-  { channel, gate }: NonNullable<FlushEnv["poke"]>,
-  env: FlushEnv,
-): Promise<QueueDue[]> {
-  if (dues.length === 0) return [];
-  const { now, later } = gate.sort(dues);
-  if (now.length > 0)
-    await session.run(env.statements.get("flusher/poke_queues"), [channel, textArray(encodeDues(now))]);
-  return later;
-}
-
-export interface FreedSlot {
-  key: string;
-  shard: number;
-}
-
-/** The slots of rows that leave executing, and of chains that leave their key. */
-function freedSlots(held: readonly HeldOutcome[]): FreedSlot[] {
-  return held.flatMap(({ slot, transition }) =>
-    slot === null || (transition.kind === "inline" && transition.setsKey !== true) ? [] : [slot],
-  );
-}
-
-/** Gives slots back, one entry a shard. */
-export async function creditSlots(
-  session: Session,
-  slots: readonly FreedSlot[],
-  env: FlushEnv,
-): Promise<FlushResult["events"]> {
-  if (slots.length === 0) return [];
-  const shards = new Map<string, FreedSlot & { count: number }>();
-  for (const slot of slots) {
-    const name = `${slot.shard} ${slot.key}`;
-    const known = shards.get(name);
-    if (known === undefined) shards.set(name, { ...slot, count: 1 });
-    else known.count++;
-  }
-  const credits = [...shards.values()];
-  const rows = await session.run<{ key: string; shard: number }>(env.statements.get("flusher/credit_slots"), [
-    textArray(credits.map((credit) => credit.key)),
-    plainArray(credits.map((credit) => credit.shard)),
-    plainArray(credits.map((credit) => credit.count)),
-  ]);
-  return rows.map(({ key, shard }) => ({ name: "slot_surplus", fields: { key, shard } }));
 }

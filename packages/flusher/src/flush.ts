@@ -16,6 +16,8 @@ const CONTENDED_RETRIES_MAX = 5;
 const CONTENDED_DELAY_MS = 5;
 /** A correlation key that was taken between look and write: so often the row looks again before it gives its identity up. */
 const ENTER_RETRIES_MAX = 2;
+/** Waits that one flush sits out to their timeout; what would have to wait after that is put off untried. */
+const WAITS_MAX = 3;
 /** A reason that the engine writes itself. */
 const REASON_CHARS_MAX = 2_000;
 
@@ -54,6 +56,8 @@ interface Attempt {
   retries: number;
   /** The one outcome of this attempt stands in for this one: its failure, or the same without running on. */
   original: WireOutcome | null;
+  /** What is left of a batch that had to wait: this part may have to wait as well. */
+  waits: boolean;
   /** The outcome's own write was refused; a failure is written in its place. */
   condemned: boolean;
   releaseIdentities: boolean;
@@ -69,11 +73,16 @@ export async function flush(
   env: FlushEnv,
 ): Promise<FlushResult> {
   const total = emptyResult();
+  let waited = 0;
   const work: Attempt[] = [
-    { outcomes, retries: 0, original: null, condemned: false, releaseIdentities: false },
+    { outcomes, retries: 0, original: null, waits: false, condemned: false, releaseIdentities: false },
   ];
   for (let attempt = work.pop(); attempt !== undefined; attempt = work.pop()) {
     if (attempt.outcomes.length === 0) continue;
+    if (attempt.waits && waited >= WAITS_MAX) {
+      total.deferred.push(...originals(attempt).map((outcome) => ({ outcome, reason: "waited" as const })));
+      continue;
+    }
     const open: OpenTransaction = { unanswered: null, entering: new Set() };
     try {
       mergeResult(total, await commitBatch(session, attempt, env, open));
@@ -86,7 +95,8 @@ export async function flush(
       }
       await session.command(env.transaction.rollback).catch(() => undefined);
       if (failure === "other") throw error;
-      if (failure === "contention" && !isLockTimeout(error)) await sleep(contendedDelayMs(attempt.retries));
+      if (isLockTimeout(error)) waited++;
+      else if (failure === "contention") await sleep(contendedDelayMs(attempt.retries));
       const { again, deferred, refused } = afterFailure(attempt, error, failure, open.entering);
       work.push(...again);
       if (deferred !== null) total.deferred.push({ outcome: deferred, reason: "waited" });
@@ -213,11 +223,15 @@ function halves(attempt: Attempt): Attempt[] {
 /** After a wait: those that can have waited apart from those that cannot, so that the others commit next. */
 function partWaiting(attempt: Attempt, entering: ReadonlySet<WireOutcome>): Attempt[] {
   const waits = attempt.outcomes.filter((outcome) => entering.has(outcome) || insertsIdentity(outcome));
-  if (waits.length === 0 || waits.length === attempt.outcomes.length) return halves(attempt);
+  if (waits.length === 0 || waits.length === attempt.outcomes.length) {
+    // Whoever is put off untried should not be the same every time.
+    const parts = halves({ ...attempt, waits: true });
+    return Math.random() < 0.5 ? parts : parts.reverse();
+  }
   const waiting = new Set(waits);
   const free = attempt.outcomes.filter((outcome) => !waiting.has(outcome));
   return [
-    { ...attempt, retries: 0, outcomes: waits },
+    { ...attempt, retries: 0, outcomes: waits, waits: true },
     { ...attempt, retries: 0, outcomes: free },
   ];
 }

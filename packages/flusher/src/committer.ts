@@ -1,0 +1,224 @@
+// Committer: the flusher's way to the database. Owns its one connection; nobody else uses it.
+// C1  It never gives up: a lost connection is opened again, however often and for however long.
+// C2  Nothing is lost and nothing done twice: what became of an unanswered COMMIT is asked before anything is sent again.
+// C3  One thing at a time: the caller waits for an answer before it asks for the next.
+// C4  What neither data, contention nor the connection explains is tried once more on a new connection (a schema that was
+//     migrated under a prepared plan); then it is thrown, and the thread ends.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { monotonicMs } from "#core/clock.js";
+import { Connection } from "#core/database/connection.js";
+import { classifyFailure } from "#core/database/failure.js";
+import { Statements } from "#core/database/statements.js";
+import { InvariantError } from "#core/errors.js";
+import { PokeGate, pokeChannel } from "#core/poke.js";
+import type { FromFlusher, LostRow } from "#core/protocol/flusher.js";
+import type { WireOutcome } from "#core/protocol/outcome.js";
+import type { DatabaseSettings, NodeSettings } from "#core/settings.js";
+import { textArray } from "./arrays.js";
+import {
+  emptyResult,
+  type FlushEnv,
+  type FlushResult,
+  LOCK_TIMEOUT_MS,
+  mergeResult,
+  ownTransaction,
+} from "./env.js";
+import { FlushInterrupted, flush, type Unanswered } from "./flush.js";
+import { type GiveBackResult, giveBack } from "./giveBack.js";
+import { fateOf, readServer } from "./recovery.js";
+
+const REOPEN_DELAY_MS = 50;
+const REOPEN_DELAY_MS_MAX = 2_000;
+/** A statement without an answer for so long: the peer is gone without a word. What it did is asked on a new connection. */
+const ANSWER_TIMEOUT_MS = 30_000;
+
+export interface CommitterOptions {
+  database: DatabaseSettings;
+  leaseTtlMs: number;
+  poke: NodeSettings["poke"];
+  report: (message: FromFlusher) => void;
+  /** The gate's window has closed: these payloads are to be sent with `poke`. */
+  onOwedPokes: (payloads: readonly string[]) => void;
+}
+
+export class Committer {
+  readonly #options: CommitterOptions;
+  readonly #env: FlushEnv;
+  #connection: Connection | undefined;
+  #server: string | null = null;
+  #lastError: unknown;
+  /** Tries since the last one that succeeded. */
+  #failures = 0;
+  #downSinceMs: number | undefined;
+
+  constructor(options: CommitterOptions) {
+    this.#options = options;
+    const { database, leaseTtlMs, poke, onOwedPokes } = options;
+    this.#env = {
+      statements: new Statements(database.schema),
+      transaction: ownTransaction(database.prepare),
+      leaseTtlMs,
+      asOf: null,
+      poke:
+        poke === "postgres"
+          ? {
+              channel: pokeChannel(database.schema),
+              gate: new PokeGate({ send: onOwedPokes, nowMs: monotonicMs }),
+            }
+          : null,
+    };
+  }
+
+  /** Opens the connection. Resolves when it stands, however long that takes. */
+  async open(): Promise<void> {
+    await this.#run(async () => undefined);
+  }
+
+  /** Commits outcomes; resolves when each of them has its answer. */
+  async flush(outcomes: readonly WireOutcome[]): Promise<FlushResult> {
+    const total = emptyResult();
+    const resent = new Set<WireOutcome>();
+    let rest = outcomes;
+    let question: { asked: Unanswered; server: string | null } | null = null;
+    await this.#run(async (connection) => {
+      if (question !== null) {
+        const { asked, server } = question;
+        // A transaction id says nothing on another server.
+        const sameServer = server !== null && server === this.#server;
+        const fate = sameServer ? await fateOf(connection, this.#env.statements, asked.xid) : "unknown";
+        question = null;
+        if (fate === "committed") {
+          mergeResult(total, asked.result);
+          this.#env.poke?.gate.owe(asked.owed);
+        } else {
+          if (fate === "unknown") for (const outcome of asked.outcomes) resent.add(outcome);
+          rest = [...asked.outcomes, ...rest];
+        }
+      }
+      try {
+        mergeResult(total, await flush(connection, rest, { ...this.#env, resent }));
+      } catch (error) {
+        if (error instanceof FlushInterrupted) {
+          mergeResult(total, error.done);
+          rest = error.rest;
+          if (error.unanswered !== null) question = { asked: error.unanswered, server: this.#server };
+        }
+        throw error;
+      }
+    });
+    return total;
+  }
+
+  /** Returns rows that will not be run. */
+  giveBack(rows: readonly LostRow[]): Promise<GiveBackResult> {
+    return this.#run((connection) => giveBack(connection, rows, this.#env));
+  }
+
+  /** Sends pokes that were held back. A hint: lost with its connection. */
+  async poke(payloads: readonly string[]): Promise<void> {
+    const { poke, statements } = this.#env;
+    if (poke === null || this.#connection === undefined || this.#connection.isLost) return;
+    try {
+      await this.#connection.run(statements.get("flusher/poke_queues"), [poke.channel, textArray(payloads)]);
+    } catch (error) {
+      this.#lastError = error;
+      this.#drop();
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#env.poke?.gate.close();
+    await this.#connection?.close();
+  }
+
+  /** Runs `body` until the connection holds for the whole of it. */
+  async #run<T>(body: (connection: Connection) => Promise<T>): Promise<T> {
+    let puzzled = false;
+    for (;;) {
+      try {
+        const connection = await this.#connected();
+        const value = await body(connection);
+        this.#failures = 0;
+        return value;
+      } catch (error) {
+        const isLost = error instanceof FlushInterrupted || classifyFailure(error) === "connection";
+        if (!isLost && (puzzled || error instanceof InvariantError)) throw error;
+        puzzled ||= !isLost;
+        this.#lastError = error instanceof FlushInterrupted ? error.cause : error;
+        this.#drop();
+      }
+    }
+  }
+
+  async #connected(): Promise<Connection> {
+    const { database } = this.#options;
+    while (this.#connection === undefined || this.#connection.isLost) {
+      if (this.#failures > 0) await sleep(reopenDelayMs(this.#failures));
+      this.#failures++;
+      let connection: Connection | undefined;
+      try {
+        connection = await Connection.open(database, {
+          role: "flusher",
+          answerTimeoutMs: ANSWER_TIMEOUT_MS,
+          onLost: (error) => {
+            this.#lastError = error;
+          },
+        });
+        const { statements } = this.#env;
+        if (database.prepare)
+          await connection.run(statements.get("flusher/state_session"), [String(LOCK_TIMEOUT_MS)]);
+        this.#server = await readServer(connection, statements);
+        this.#connection = connection;
+        this.#up();
+      } catch (error) {
+        void connection?.close();
+        this.#down(error);
+      }
+    }
+    return this.#connection;
+  }
+
+  #drop(): void {
+    void this.#connection?.close();
+    this.#connection = undefined;
+  }
+
+  /** The first failed try says so, once. */
+  #down(error: unknown): void {
+    this.#lastError = error;
+    if (this.#downSinceMs !== undefined) return;
+    this.#downSinceMs = monotonicMs();
+    this.#options.report({ type: "database", up: false });
+    this.#log("warn", "the database cannot be reached; outcomes wait until it can", {
+      error: messageOf(error),
+    });
+  }
+
+  #up(): void {
+    if (this.#downSinceMs !== undefined) {
+      const downMs = Math.round(monotonicMs() - this.#downSinceMs);
+      this.#downSinceMs = undefined;
+      this.#options.report({ type: "database", up: true });
+      this.#log("info", "the database can be reached again", { downMs });
+    } else if (this.#lastError !== undefined) {
+      this.#log("warn", "the connection to the database was lost and is open again", {
+        error: messageOf(this.#lastError),
+      });
+    }
+    this.#lastError = undefined;
+  }
+
+  #log(level: "info" | "warn", message: string, fields: Record<string, unknown>): void {
+    this.#options.report({ type: "log", level, message, fields });
+  }
+}
+
+function reopenDelayMs(failures: number): number {
+  return Math.min(REOPEN_DELAY_MS * 2 ** (failures - 1), REOPEN_DELAY_MS_MAX) * (0.5 + Math.random() / 2);
+}
+
+function messageOf(error: unknown): string {
+  const { message } = error as { message?: unknown };
+  return typeof message === "string" && message !== "" ? message : String(error);
+}

@@ -1,0 +1,220 @@
+// Flusher: turns many outcomes into one commit. One a flusher spec, on its own thread.
+// Owns:     the outcomes that wait for their commit. Nobody else touches them.
+// Receives: outcomes, lost, handBack, drain.   Sends: flushed, returned, drained.   (core/src/protocol/flusher.ts)
+// F1  "flushed" is sent only after COMMIT returned. Until then the outcome does not exist.
+// F2  At most one transaction is open; outcomes that arrive meanwhile join the next batch.
+// F3  A row that an outcome has arrived for is never given back: the outcome decides.
+// F4  Pending bytes are added on arrival and subtracted with the answer, in full.
+
+import type { Ledger } from "#core/ledger.js";
+import type { FlushedRow, FromFlusher, LostRow } from "#core/protocol/flusher.js";
+import type { WireOutcome } from "#core/protocol/outcome.js";
+import { type Arrival, Arrivals } from "./arrivals.js";
+import type { Committer } from "./committer.js";
+import type { FlushResult } from "./env.js";
+import { outcomeBytes } from "./outcomeBytes.js";
+import { answerRunner, type Session } from "./sessions.js";
+import { waitMs } from "./trigger.js";
+
+/** Lost rows that somebody else holds locked are looked at again after so long. */
+const LOST_RETRY_DELAY_MS = 100;
+
+export interface FlusherOptions {
+  flusher: number;
+  ledger: Pick<Ledger, "onTheWay" | "outcomesArrive" | "addPendingBytes">;
+  maxBatch: number;
+  maxDelayMs: number;
+  committer: Pick<Committer, "flush" | "giveBack" | "poke">;
+  report: (message: FromFlusher) => void;
+  /** What nothing in here can explain; the thread ends. */
+  fatal: (error: unknown) => void;
+  nowMs: () => number;
+}
+
+export class Flusher {
+  readonly #options: FlusherOptions;
+  readonly #arrivals = new Arrivals();
+  #lost: LostRow[] = [];
+  #lostNotBeforeMs = 0;
+  #owedPokes: string[] = [];
+  #busy = false;
+  /** Whether those that have to wait had the last turn: they and the queue take turns. */
+  #waitingHadTurn = false;
+  #draining = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: FlusherOptions) {
+    this.#options = options;
+  }
+
+  /** Outcomes have arrived from a thread. */
+  receive(session: Session | null, outcomes: readonly WireOutcome[]): void {
+    const { ledger, flusher, nowMs } = this.#options;
+    const arrivedAtMs = nowMs();
+    let total = 0;
+    for (const outcome of outcomes) {
+      const bytes = outcomeBytes(outcome);
+      total += bytes;
+      this.#arrivals.add({
+        outcome,
+        bytes,
+        session,
+        arrivedAtMs,
+        putOffTimes: 0,
+        notBeforeMs: 0,
+        waits: false,
+      });
+    }
+    ledger.addPendingBytes(flusher, total);
+    if (session !== null) ledger.outcomesArrive(session.thread, flusher, outcomes.length);
+    this.consider();
+  }
+
+  /** Rows that will not be run by the thread that has them. */
+  giveBack(rows: readonly LostRow[]): void {
+    this.#lost.push(...rows);
+    this.consider();
+  }
+
+  /** Pokes that the gate had held back. */
+  owePokes(payloads: readonly string[]): void {
+    this.#owedPokes.push(...payloads);
+    this.consider();
+  }
+
+  /** Flushes everything without further delay, then reports "drained". */
+  drain(): void {
+    this.#draining = true;
+    this.consider();
+  }
+
+  /** Looks whether something is to be done now, and when to look again. */
+  consider(): void {
+    if (this.#busy) return;
+    clearTimeout(this.#timer);
+    const { nowMs, report } = this.#options;
+    const work = this.#next(nowMs());
+    if (typeof work === "function") {
+      this.#busy = true;
+      work().then(
+        () => {
+          this.#busy = false;
+          this.consider();
+        },
+        (error) => this.#options.fatal(error),
+      );
+    } else if (work < Number.POSITIVE_INFINITY) {
+      this.#timer = setTimeout(() => this.consider(), Math.ceil(work));
+    } else if (this.#draining) {
+      this.#draining = false;
+      report({ type: "drained" });
+    }
+  }
+
+  /** The next piece of work, or for how long to wait. */
+  #next(nowMs: number): (() => Promise<void>) | number {
+    const { ledger, flusher, maxBatch, maxDelayMs, committer } = this.#options;
+    const putOffDueAtMs = this.#arrivals.putOffDueAtMs();
+    const batch = { ...this.#arrivals.facts(), onTheWay: this.#draining ? 0 : ledger.onTheWay(flusher) };
+    const batchWaitMs = waitMs(batch, { maxBatch, maxDelayMs }, nowMs);
+    if (batchWaitMs === 0 || putOffDueAtMs <= nowMs) {
+      const taken = this.#take(batchWaitMs === 0, nowMs);
+      if (taken.length > 0) return () => this.#flush(taken);
+    }
+    if (this.#lost.length > 0 && this.#lostNotBeforeMs <= nowMs) return () => this.#returnLost();
+    if (this.#owedPokes.length > 0) {
+      const payloads = this.#owedPokes;
+      this.#owedPokes = [];
+      return () => committer.poke(payloads);
+    }
+    const lostAtMs = this.#lost.length > 0 ? this.#lostNotBeforeMs : Number.POSITIVE_INFINITY;
+    return Math.min(batchWaitMs, putOffDueAtMs - nowMs, lostAtMs - nowMs);
+  }
+
+  /** The next batch: of the queue and what was put off, or of those that have to wait. */
+  #take(queueIsDue: boolean, nowMs: number): Arrival[] {
+    const { maxBatch } = this.#options;
+    if (!this.#waitingHadTurn || !queueIsDue) {
+      const waiting = this.#arrivals.takeWaiting(maxBatch, nowMs);
+      this.#waitingHadTurn = waiting.length > 0;
+      if (waiting.length > 0) return waiting;
+    }
+    this.#waitingHadTurn = false;
+    return this.#arrivals.takeBatch(maxBatch, nowMs);
+  }
+
+  async #flush(batch: readonly Arrival[]): Promise<void> {
+    const { committer, ledger, flusher, report, nowMs } = this.#options;
+    const startedAtMs = nowMs();
+    const byOutcome = new Map(batch.map((arrival) => [arrival.outcome, arrival]));
+    const result = await committer.flush([...byOutcome.keys()]);
+    const endedAtMs = nowMs();
+    for (const { outcome, reason } of result.deferred) {
+      const arrival = byOutcome.get(outcome);
+      if (arrival === undefined) continue;
+      byOutcome.delete(outcome);
+      this.#arrivals.putOff(arrival, reason, endedAtMs);
+    }
+    let answeredBytes = 0;
+    for (const arrival of byOutcome.values()) {
+      answeredBytes += arrival.bytes;
+      this.#arrivals.answered(arrival);
+    }
+    ledger.addPendingBytes(flusher, -answeredBytes);
+    answerRunners(result, byOutcome);
+    report({
+      type: "flushed",
+      committed: result.committed.map(rowOf),
+      stale: result.stale.map(rowOf),
+      pokes: result.pokes,
+      deadlineInMs: result.deadlineInMs,
+    });
+    for (const { name, fields } of result.events) report({ type: "event", name, fields });
+    report({
+      type: "event",
+      name: "flush",
+      fields: {
+        flusher,
+        durationMs: endedAtMs - startedAtMs,
+        rows: batch.length,
+        committed: result.committed.length + result.continued.length,
+        stale: result.stale.length,
+        deferred: result.deferred.length,
+        transactions: result.transactions,
+      },
+    });
+  }
+
+  /** Returns lost rows, except those that an outcome has arrived for. */
+  async #returnLost(): Promise<void> {
+    const { committer, report, nowMs } = this.#options;
+    const rows = this.#lost.filter((row) => !this.#arrivals.has(row));
+    this.#lost = [];
+    if (rows.length === 0) return;
+    const { returned, deferred, pokes, events } = await committer.giveBack(rows);
+    this.#lost.push(...deferred);
+    if (deferred.length > 0) this.#lostNotBeforeMs = nowMs() + LOST_RETRY_DELAY_MS;
+    report({ type: "returned", rows: returned.map(rowOf), pokes });
+    for (const { name, fields } of events) report({ type: "event", name, fields });
+  }
+}
+
+/** Tells steps that run ahead whether they may; a commit that gave the row up ends the chain. */
+function answerRunners(result: FlushResult, batch: ReadonlyMap<WireOutcome, Arrival>): void {
+  const answers = new Map<Session, { committed: FlushedRow[]; stale: FlushedRow[] }>();
+  const runsOn = new Set(result.continued);
+  for (const [outcome, { session }] of batch) {
+    if (session === null || outcome.decision.kind !== "next" || !outcome.decision.inline) continue;
+    const answer = answers.get(session) ?? { committed: [], stale: [] };
+    answers.set(session, answer);
+    (runsOn.has(outcome) ? answer.committed : answer.stale).push(rowOf(outcome));
+  }
+  for (const [session, { committed, stale }] of answers) {
+    if (committed.length > 0) answerRunner(session, { type: "committed", seats: committed });
+    if (stale.length > 0) answerRunner(session, { type: "stale", seats: stale });
+  }
+}
+
+function rowOf({ seat, generation }: FlushedRow): FlushedRow {
+  return { seat, generation };
+}
