@@ -48,7 +48,7 @@ export class Committer {
   #connection: Connection | undefined;
   #server: string | null = null;
   #lastError: unknown;
-  /** Tries since the last one that succeeded. */
+  /** Tries to connect in a row that failed; at least 1 while the last connection has brought nothing to its end. */
   #failures = 0;
   #downSinceMs: number | undefined;
 
@@ -170,6 +170,7 @@ export class Committer {
           await connection.run(statements.get("flusher/state_session"), [String(LOCK_TIMEOUT_MS)]);
         this.#server = await readServer(connection, statements);
         this.#connection = connection;
+        this.#failures = 1;
         this.#up();
       } catch (error) {
         void connection?.close();

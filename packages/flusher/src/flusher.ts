@@ -70,9 +70,9 @@ export class Flusher {
     this.consider();
   }
 
-  /** Rows that will not be run by the thread that has them. */
+  /** Rows that will not be run by the thread that has them. F3. */
   giveBack(rows: readonly LostRow[]): void {
-    this.#lost.push(...rows);
+    this.#lost.push(...rows.filter((row) => !this.#arrivals.has(row)));
     this.consider();
   }
 
@@ -185,12 +185,10 @@ export class Flusher {
     });
   }
 
-  /** Returns lost rows, except those that an outcome has arrived for. */
   async #returnLost(): Promise<void> {
     const { committer, report, nowMs } = this.#options;
-    const rows = this.#lost.filter((row) => !this.#arrivals.has(row));
+    const rows = this.#lost;
     this.#lost = [];
-    if (rows.length === 0) return;
     const { returned, deferred, pokes, events } = await committer.giveBack(rows);
     this.#lost.push(...deferred);
     if (deferred.length > 0) this.#lostNotBeforeMs = nowMs() + LOST_RETRY_DELAY_MS;
