@@ -11,6 +11,9 @@ export interface Session {
   port: Pick<MessagePort, "postMessage" | "close">;
 }
 
+/** Ports that have closed. Node 20 ends the process with a segmentation fault when such a port is read in its "close" event. */
+const closed = new WeakSet<object>();
+
 export type Receive = (session: Session, outcomes: readonly WireOutcome[]) => void;
 
 /** Listens on a session's port from now on. */
@@ -18,6 +21,7 @@ export function openSession(
   facts: { thread: number; session: number; port: MessagePort },
   receive: Receive,
 ): Session {
+  facts.port.once("close", () => closed.add(facts.port));
   facts.port.on("message", (batch: OutcomeBatch) => receive(facts, unpackOutcomes(batch)));
   return facts;
 }
@@ -26,6 +30,8 @@ export function openSession(
 export function drainSession(session: Session, receive: Receive): void {
   // Only openSession makes sessions of a thread, with a real port.
   const port = session.port as MessagePort;
+  // A port closes after its last message was delivered.
+  if (closed.has(port)) return;
   for (let posted = receiveMessageOnPort(port); posted !== undefined; posted = receiveMessageOnPort(port)) {
     receive(session, unpackOutcomes(posted.message as OutcomeBatch));
   }
