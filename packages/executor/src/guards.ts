@@ -28,8 +28,18 @@ export function onStray(next: StrayListener): void {
 const onRejection = (error: unknown): void => tell("unhandledRejection", error);
 const onException = (error: unknown): void => tell("uncaughtException", error);
 
-/** Installs the handlers, or puts them back where user code has removed them. */
+/** Installs the handlers, for good: they come back when user code removes all listeners. */
 export function installGuards(): void {
+  addListeners();
+  const remove = process.removeAllListeners;
+  process.removeAllListeners = function removeAllListeners(...events) {
+    Reflect.apply(remove, process, events);
+    addListeners();
+    return process;
+  };
+}
+
+function addListeners(): void {
   if (!process.listeners("unhandledRejection").includes(onRejection))
     process.on("unhandledRejection", onRejection);
   if (!process.listeners("uncaughtException").includes(onException))

@@ -18,7 +18,7 @@ import { unpackRows } from "#core/protocol/codec.js";
 import type { AbortReason, SessionTask, ToExecutor } from "#core/protocol/executor.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
-import { installGuards, type StrayKind } from "./guards.js";
+import type { StrayKind } from "./guards.js";
 import { Lane } from "./lane.js";
 import { Outbox } from "./outbox.js";
 import { type RunListener, type StepEnvironment, StepRun } from "./step.js";
@@ -29,7 +29,7 @@ export const TICK_MS = 20;
 /** S3: how long rows are begun in one turn, milliseconds. A few hundred short steps; below what a timer would notice. */
 const TURN_MS = 2;
 
-/** Between looks at the running rows' claims and at the guards, milliseconds. */
+/** Between looks at the running rows' claims, milliseconds. */
 const REVIEW_MS = 200;
 
 /** S2: what a claim must still be good for when its row begins, milliseconds. */
@@ -253,7 +253,6 @@ export class Session implements RunListener {
     const nowMs = this.#now();
     if (nowMs - this.#reviewedAtMs < REVIEW_MS) return;
     this.#reviewedAtMs = nowMs;
-    installGuards();
     for (const run of this.#running.keys()) {
       if (this.#ledger.trustedUntilMs(run.row.seat) - TRUST_MARGIN_MS <= nowMs) run.abort("claim_lost");
     }

@@ -1,14 +1,21 @@
 // Quarantine: rows whose user code has gone down with its thread before run one at a time, alone in a thread, so that
 // the next crash has one culprit and no other victim.
 //
-// Q1  At most one quarantined row runs, in a thread that is set apart and empty.
+// Q1  One quarantined row runs at a time, in a thread that is set apart and empty.
 // Q2  While rows wait here, one thread stays set apart; the others go on. With one thread, ordinary rows get turns.
+// Q3  A step without end holds up nobody: one in quarantine gives its thread back after a while, and one in the thread
+//     that is set apart is not waited for without end. A row that is hit so has crashed once, and is quarantined itself.
 
 import { monotonicMs } from "#core/clock.js";
 import type { HeldRow } from "../held.js";
 import type { Member } from "./member.js";
 import type { Permits } from "./permits.js";
-import { QUARANTINE_REST_MS } from "./timing.js";
+import {
+  QUARANTINE_ALONE_MS,
+  QUARANTINE_REST_MS,
+  QUARANTINE_WAIT_MS,
+  QUARANTINE_WAIT_ONLY_MS,
+} from "./timing.js";
 
 export interface QuarantineOptions {
   members: readonly Member[];
@@ -26,6 +33,8 @@ export class Quarantine {
   #suspects: HeldRow[] = [];
   #running: HeldRow | undefined;
   #apart: Member | undefined;
+  /** Since when the thread is set apart without, or with, its row. */
+  #sinceMs = 0;
   #restsUntilMs = 0;
 
   constructor(options: QuarantineOptions) {
@@ -54,10 +63,11 @@ export class Quarantine {
   left(held: HeldRow): void {
     if (held !== this.#running) return;
     this.#running = undefined;
-    const { members, permits, hasBacklog } = this.#options;
+    this.#sinceMs = monotonicMs();
+    const { permits, hasBacklog } = this.#options;
     if (this.#apart !== undefined) permits.takeBackAll(this.#apart);
     // Q2: nobody else can take what waits.
-    if (hasBacklog() && !members.some((member) => member.takesWork)) {
+    if (hasBacklog() && !this.#othersTakeWork()) {
       this.#release();
       this.#restsUntilMs = monotonicMs() + QUARANTINE_REST_MS;
     }
@@ -71,25 +81,35 @@ export class Quarantine {
 
   /** Does what can be done now: sets a thread apart, sends the next row, or gives the thread back. */
   advance(): void {
-    if (!this.isActive || this.#running !== undefined) return;
+    if (!this.isActive) return;
+    const nowMs = monotonicMs();
+    if (this.#running !== undefined) {
+      if (nowMs - this.#sinceMs <= QUARANTINE_ALONE_MS) return;
+      // Q3.
+      this.#running = undefined;
+      this.#release();
+    }
     const { permits, send } = this.#options;
     if (this.#apart !== undefined && !isUsable(this.#apart)) this.#release();
     if (this.#suspects.length === 0) {
       this.#release();
       return;
     }
-    if (this.#apart === undefined && monotonicMs() < this.#restsUntilMs) return;
-    const member = this.#setApart();
+    if (this.#apart === undefined && nowMs < this.#restsUntilMs) return;
+    const member = this.#setApart(nowMs);
     const [held] = this.#suspects;
-    if (member === undefined || held === undefined || member.outstanding > 0) return;
+    if (member === undefined || held === undefined) return;
+    const waitMsMax = this.#othersTakeWork() ? QUARANTINE_WAIT_MS : QUARANTINE_WAIT_ONLY_MS;
+    if (member.outstanding > 0 && nowMs - this.#sinceMs <= waitMsMax) return;
     if (!permits.grantOne(member, held.queueIndex)) return;
     this.#suspects.shift();
     this.#running = held;
+    this.#sinceMs = nowMs;
     send(member, held);
   }
 
   /** The thread that is set apart: the one that is empty, or will be soonest. */
-  #setApart(): Member | undefined {
+  #setApart(nowMs: number): Member | undefined {
     if (this.#apart?.outstanding === 0) return this.#apart;
     const { members, permits, putBack } = this.#options;
     let best = this.#apart;
@@ -104,10 +124,15 @@ export class Quarantine {
     if (best === undefined || best === this.#apart) return best;
     this.#release();
     this.#apart = best;
+    this.#sinceMs = nowMs;
     best.isSetApart = true;
     permits.takeBackAll(best);
     putBack(best.recallAll());
     return best;
+  }
+
+  #othersTakeWork(): boolean {
+    return this.#options.members.some((member) => member.takesWork);
   }
 
   #release(): void {

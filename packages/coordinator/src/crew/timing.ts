@@ -37,6 +37,15 @@ export const NONE_READY_MS_MAX = 30_000;
 /** What a thread may take to post its last messages when the crew closes. */
 export const CLOSE_MS_MAX = 1_000;
 
+/** How long a quarantined row stays alone. One that still runs then is a long step: the thread goes back to all. */
+export const QUARANTINE_ALONE_MS = 30_000;
+
+/** How long a thread is kept from new work until it is empty. Long steps in it then stay, and can be hit once. */
+export const QUARANTINE_WAIT_MS = 60_000;
+
+/** The same where no other thread takes work meanwhile. */
+export const QUARANTINE_WAIT_ONLY_MS = 1_000;
+
 /** With one thread only: how long ordinary rows may use it between two quarantined ones. */
 export const QUARANTINE_REST_MS = 100;
 
