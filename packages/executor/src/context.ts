@@ -1,6 +1,8 @@
 // Context: the `ctx` of one call of user code. What is costly and seldom used is made when it is first asked for.
 
+import type { RuntimeFsm } from "#core/definition/definition.js";
 import type { OutcomeMaker, OutcomeMethods } from "#core/definition/outcome.js";
+import { parseSignals } from "#core/definition/signals.js";
 import type { ChildView, SignalOf, SignalTypes, StepContext, StepLog } from "#core/definition/stepContext.js";
 import type { WakeReason } from "#core/instance.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
@@ -28,12 +30,13 @@ export class LazySignal {
   }
 }
 
-/** The unread signals of a row, oldest first. */
+/** The unread signals of a row, oldest first, as they were stored. */
 export function inboxOf(row: ClaimedRow): readonly Signal[] {
   return row.inbox === null ? [] : (JSON.parse(row.inbox) as Signal[]); // written by the claim
 }
 
 export interface ContextFacts {
+  fsm: RuntimeFsm;
   row: ClaimedRow;
   state: unknown;
   maker: OutcomeMaker;
@@ -75,14 +78,14 @@ export class Context implements StepContext {
     return `${row.id}:${row.step}:${row.visit}`;
   }
 
+  /** @throws UsageError INVALID_PAYLOAD when a declared signal was stored past its schema: an error of the step that asks. */
   get inbox(): readonly Signal[] {
-    this.#inbox ??= inboxOf(this.#facts.row);
+    this.#inbox ??= parseSignals(this.#facts.fsm, inboxOf(this.#facts.row), "inbox");
     return this.#inbox;
   }
 
   get awaited(): readonly Signal[] {
-    const { awaits } = this.#facts.row;
-    this.#awaited ??= awaits.length === 0 ? [] : this.inbox.filter(({ name }) => awaits.includes(name));
+    this.#awaited ??= this.#readAwaited();
     return this.#awaited;
   }
 
@@ -123,5 +126,13 @@ export class Context implements StepContext {
 
   get stop(): OutcomeMethods["stop"] {
     return this.#facts.maker.methods.stop;
+  }
+
+  // By itself and not out of the whole inbox: what nobody awaits must not get in the way of what is awaited.
+  #readAwaited(): readonly Signal[] {
+    const { row, fsm } = this.#facts;
+    if (row.awaits.length === 0) return [];
+    const awaited = inboxOf(row).filter(({ name }) => row.awaits.includes(name));
+    return parseSignals(fsm, awaited, "awaited");
   }
 }

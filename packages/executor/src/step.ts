@@ -134,6 +134,7 @@ export class StepRun {
     this.#call = call;
     if (this.#abortion !== undefined) call.signal.abort(new StepAbortedError(this.row.step, this.#abortion));
     const context = new Context({
+      fsm: this.fsm,
       row: this.row,
       state,
       maker: call.maker,

@@ -127,9 +127,25 @@ class Cancelled extends Error {
   }
 }
 
+// Getters, since a context makes its signal and its log only for those who ask.
 function jobContext(ctx: RunContext, maxAttempts: number, cancel: (reason: string) => never): JobContext {
-  const { id, fsm, version, attempt, idempotencyKey, signal, log } = ctx;
-  return { id, fsm, version, attempt, idempotencyKey, signal, log, maxAttempts, cancel };
+  return {
+    id: ctx.id,
+    fsm: ctx.fsm,
+    version: ctx.version,
+    attempt: ctx.attempt,
+    maxAttempts,
+    cancel,
+    get idempotencyKey() {
+      return ctx.idempotencyKey;
+    },
+    get signal() {
+      return ctx.signal;
+    },
+    get log() {
+      return ctx.log;
+    },
+  };
 }
 
 // What `perform` threw is retried, whatever it is. An error of the engine that `perform` did not throw says that the
