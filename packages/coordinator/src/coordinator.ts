@@ -457,11 +457,16 @@ export class Coordinator {
       claimPrefix: `${this.#node}/`,
     });
     this.#phase = "ended";
-    // The answer goes first: with the database down, closing may take as long as it likes.
-    this.#send({ type: "drained", clean: isClean && this.#held.count === 0 });
-    void this.#listener?.stop();
-    void this.#flushers.terminate();
-    void this.#database.close();
+    const clean = isClean && this.#held.count === 0;
+    // Each of these is bounded by itself; a database that is down delays none of them for long.
+    await Promise.all([
+      this.#listener?.stop(),
+      this.#flushers.terminate(),
+      this.#leaseDuty.stop(),
+      this.#doubts.stop(),
+      this.#database.close(),
+    ]);
+    this.#send({ type: "drained", clean });
   }
 
   // --- small questions -----------------------------------------------------------------------------------------------
