@@ -36,8 +36,10 @@ candidates AS MATERIALIZED (
       SELECT c.*
         FROM places p
         CROSS JOIN LATERAL (
-          SELECT g.id, g.visit, CASE WHEN pg_column_size(g.state) > 1500 THEN octet_length(g.state::text)
-                            ELSE pg_column_size(g.state) END AS state_bytes
+          -- What is compressed or large is measured as the text that travels.
+          SELECT g.id, g.visit,
+                 CASE WHEN pg_column_size(g.state) > 1500 OR pg_column_compression(g.state) IS NOT NULL
+                      THEN octet_length(g.state::text) ELSE pg_column_size(g.state) END AS state_bytes
             FROM :schema.gen_durable g
             WHERE g.queue = $1::text AND g.status = 'runnable' AND g.priority = p.priority
               AND g.eligible_at <= coalesce($10::timestamptz, now())
@@ -55,11 +57,13 @@ candidates AS MATERIALIZED (
 -- Correlated scalar subqueries: a join could be turned into a scan of the whole table behind it.
 weighed AS MATERIALIZED (
   SELECT c.id, c.turn, c.state_bytes,
-         (SELECT sum(pg_column_size(s.payload)) + 1 FROM :schema.signals s
+         (SELECT sum(CASE WHEN pg_column_compression(s.payload) IS NOT NULL THEN octet_length(s.payload::text)
+                          ELSE coalesce(pg_column_size(s.payload), 0) END) + 1 FROM :schema.signals s
            WHERE s.target_id = c.id AND s.consumed_at IS NULL) AS inbox_bytes,
          -- An instance at its first visit has decided nothing yet, so it has no children.
          CASE WHEN c.visit > 1 THEN
-           (SELECT sum(coalesce(pg_column_size(k.result), 0)) + 1 FROM :schema.gen_durable k
+           (SELECT sum(CASE WHEN pg_column_compression(k.result) IS NOT NULL THEN octet_length(k.result::text)
+                            ELSE coalesce(pg_column_size(k.result), 0) END) + 1 FROM :schema.gen_durable k
              WHERE k.parent_id = c.id) END AS children_bytes
     FROM candidates c
 ),
