@@ -1,6 +1,7 @@
 // `gen-durable start`: runs a node in this process until it is told to stop.
 
 import { type Command, Option } from "commander";
+import { monotonicMs } from "#core/clock.js";
 import type { GenDurableConfig } from "#core/config/config.js";
 import { shortPath } from "../compile.js";
 import { loadConfigFile } from "../configFile.js";
@@ -121,16 +122,25 @@ async function startFrom(flags: StartFlags, log: NodeLog): Promise<RunningNode> 
   }
 }
 
-/** The first signal drains, the second ends the process. Before the node runs there is nothing to drain. */
+/**
+ * A Ctrl-C reaches the whole foreground group, and launchers (npx, npm run, timeout) forward it once more: signals that
+ * come so soon after the first are that one again.
+ */
+const SAME_SIGNAL_MS = 1_000;
+
+/** The first signal drains, a later one ends the process. Before the node runs there is nothing to drain. */
 class StopSignals {
   #node: RunningNode | undefined;
-  #isStopping = false;
+  #stoppingSinceMs: number | undefined;
 
   constructor(log: NodeLog) {
     for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
       process.on(signal, () => {
-        if (this.#isStopping) process.exit(EXIT.failure);
-        this.#isStopping = true;
+        if (this.#stoppingSinceMs !== undefined) {
+          if (monotonicMs() - this.#stoppingSinceMs > SAME_SIGNAL_MS) process.exit(EXIT.failure);
+          return;
+        }
+        this.#stoppingSinceMs = monotonicMs();
         log.write("info", `${signal}: draining; once more ends the process at once`);
         void this.#node?.stop();
       });
@@ -139,6 +149,6 @@ class StopSignals {
 
   attend(node: RunningNode): void {
     this.#node = node;
-    if (this.#isStopping) void node.stop();
+    if (this.#stoppingSinceMs !== undefined) void node.stop();
   }
 }
