@@ -32,6 +32,10 @@ export interface NodeOptions {
   fsms?: readonly string[];
   /** Configuration on top of the defaults above. */
   config?: Record<string, unknown>;
+  /** The whole configuration, beside the machines and the database: everything else has the engine's own default. */
+  exactConfig?: Record<string, unknown>;
+  /** Executor threads; 2 unless given. */
+  workers?: number;
   /** More flags of `gen-durable start`. */
   flags?: readonly string[];
   env?: Record<string, string>;
@@ -60,21 +64,26 @@ export async function startNode(options: NodeOptions): Promise<NodeProcess> {
 /** Starts a node without waiting for it. */
 export function spawnNode(options: NodeOptions): NodeProcess {
   const folder = mkdtempSync(join(tmpdir(), "gen-durable-node-"));
+  const file = join(folder, "gen-durable.config.mjs");
   const fsms = (options.fsms ?? ["basic", "failing", "waiting", "family", "jobs"]).map((name) =>
     name.includes("/") ? resolve(name) : join(PROBES, `${name}.ts`),
   );
-  const config = { ...DEFAULTS, fsms, database: { url: options.database.url }, ...options.config };
-  const file = join(folder, "gen-durable.config.mjs");
+  const settings = options.exactConfig ?? { ...DEFAULTS, ...options.config };
+  const config = { fsms, database: { url: options.database.url }, ...settings };
+  const args = [
+    "start",
+    "--config",
+    file,
+    "--workers",
+    String(options.workers ?? 2),
+    ...(options.flags ?? []),
+  ];
   writeFileSync(file, `export default ${JSON.stringify(config)};\n`);
-  const child = spawn(
-    process.execPath,
-    [BIN, "start", "--config", file, "--workers", "2", ...(options.flags ?? [])],
-    {
-      cwd: folder,
-      stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, NO_COLOR: "1", ...auditEnvironment(options.database), ...options.env },
-    },
-  );
+  const child = spawn(process.execPath, [BIN, ...args], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, NO_COLOR: "1", ...auditEnvironment(options.database), ...options.env },
+  });
   return new NodeProcess(child, folder);
 }
 

@@ -31,7 +31,7 @@ export async function audited<T>(
   body: () => T | Promise<T>,
   note: unknown = null,
 ): Promise<T> {
-  if (url === undefined) return body();
+  if (url === undefined || url === "") return body();
   const { rows } = await openPool().query<{ n: string }>(
     `INSERT INTO public.test_audit (instance, fsm, step, attempt, pid, thread, note) VALUES ($1, $2, $3, $4, $5, $6, $7)
      RETURNING n`,

@@ -68,3 +68,13 @@ export const blocker = defineFsm({
       }),
   },
 });
+
+/** Carries a text through two steps and ends with its length. */
+export const bulky = defineFsm({
+  name: "bulky",
+  state: z.object({ text: z.string() }),
+  steps: {
+    start: (ctx) => audited(ctx, () => ctx.next("last", ctx.state)),
+    last: (ctx) => audited(ctx, () => ctx.done({ length: ctx.state.text.length })),
+  },
+});

@@ -1,0 +1,81 @@
+// Bench: what a benchmark is given: a durable server of its own, a migrated database, and a node in another process.
+
+import { resolve } from "node:path";
+import { Connection } from "#core/database/connection.js";
+import { migrate } from "#core/database/migrate.js";
+import { TestDatabase } from "../test/support/database.js";
+import { type NodeProcess, startNode } from "../test/support/node.js";
+import { Server } from "../test/support/server.js";
+import type { Report } from "./report.js";
+
+export interface Benchmark {
+  name: string;
+  /** One line for the list. */
+  about: string;
+  /** Options with their defaults, all numbers. */
+  options: Record<string, number>;
+  run(bench: Bench, options: Readonly<Record<string, number>>, report: Report): Promise<void>;
+}
+
+export class Bench {
+  readonly #server: Server;
+  readonly #databases: TestDatabase[] = [];
+  readonly #nodes: NodeProcess[] = [];
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  /** Starts a server on which a commit is on the disk when it returns. */
+  static async start(): Promise<Bench> {
+    return new Bench(await Server.start({ fsync: true, settings: { autovacuum: "on" } }));
+  }
+
+  /** A migrated database of its own. */
+  async createDatabase(name: string): Promise<TestDatabase> {
+    const maintenance = new TestDatabase("postgres", this.#server.url(), this.#server.url());
+    await maintenance.query(`CREATE DATABASE ${name}`);
+    await maintenance.pool.end();
+    const database = new TestDatabase(name, this.#server.url(name), this.#server.url());
+    const connection = await Connection.open(database.settings(), { role: "bench" });
+    await migrate(connection, "gen_durable");
+    await connection.close();
+    this.#databases.push(database);
+    return database;
+  }
+
+  /** Starts a node in a process of its own. Exactly this configuration: what it does not say has the default. */
+  async startNode(
+    database: TestDatabase,
+    config: Record<string, unknown>,
+    workers: number,
+  ): Promise<NodeProcess> {
+    const node = await startNode({
+      database,
+      fsms: [resolve("benchmarks/fsms/bench.ts")],
+      exactConfig: config,
+      workers,
+    });
+    this.#nodes.push(node);
+    return node;
+  }
+
+  get log(): string {
+    return this.#server.log();
+  }
+
+  async describeServer(): Promise<string> {
+    const database = new TestDatabase("postgres", this.#server.url(), this.#server.url());
+    const { version, fsync } = await database.one<{ version: string; fsync: string }>(
+      "SELECT current_setting('server_version') AS version, current_setting('fsync') AS fsync",
+    );
+    await database.pool.end();
+    return `Postgres ${version}, fsync ${fsync}`;
+  }
+
+  async close(): Promise<void> {
+    for (const node of this.#nodes) await node.kill();
+    for (const database of this.#databases) await database.pool.end();
+    await this.#server.stop();
+  }
+}
