@@ -1,7 +1,7 @@
 // Command: one run of the command line in a process of its own, to its end.
 
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 
@@ -50,6 +50,8 @@ const folders = new Set<string>();
 /** A folder with these files. */
 export function folderWith(files: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), "gen-durable-cli-"));
+  // The user that Postgres runs as must be able to enter it.
+  chmodSync(folder, 0o755);
   folders.add(folder);
   writeFiles(folder, files);
   return folder;

@@ -57,7 +57,10 @@ test("gen-durable and zod are there where nothing is installed", async () => {
       'import { defineFsm } from "gen-durable";\nimport { z } from "zod";\nexport const m = [defineFsm, z];',
   });
   const [module] = await imported(await compileModules(["m.ts"], folder));
-  expect(module?.m).toEqual([expect.any(Function), expect.objectContaining({ object: expect.any(Function) })]);
+  expect(module?.m).toEqual([
+    expect.any(Function),
+    expect.objectContaining({ object: expect.any(Function) }),
+  ]);
 });
 
 test("what is the same is compiled to the same place, by many at once", async () => {

@@ -74,13 +74,19 @@ test("start makes a Postgres of the folder's own; other commands join it; Ctrl-C
   await node.logged("the node is running");
   expect(node.stderr).toContain("because no database is configured");
   expect(node.stderr).not.toMatch(/postgres:[0-9a-f]{8}/);
+  expect(serverPid(folder)).toEqual(expect.any(Number));
 
-  const inserted = await runCommand(["insert", "hello", '{"name": "durable"}', "--key", "first"], { cwd: folder });
+  const inserted = await runCommand(["insert", "hello", '{"name": "durable"}', "--key", "first"], {
+    cwd: folder,
+  });
   expect(inserted).toMatchObject({ code: 0, stdout: "1\n" });
   const [unknown, wrong, piped] = await Promise.all([
     runCommand(["insert", "helo"], { cwd: folder }),
     runCommand(["insert", "hello", "7"], { cwd: folder }),
-    runCommand(["insert", "hello", "-", "--json", "--delay-ms", "3600000"], { cwd: folder, stdin: '{"name": "pipe"}' }),
+    runCommand(["insert", "hello", "-", "--json", "--delay-ms", "3600000"], {
+      cwd: folder,
+      stdin: '{"name": "pipe"}',
+    }),
   ]);
   expect(unknown).toMatchObject({ code: 2, stdout: "" });
   expect(unknown.stderr).toContain('did you mean "hello"?');
