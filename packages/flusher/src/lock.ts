@@ -55,7 +55,7 @@ export async function lockBatch(
   const rows = await lockRows(session, outcomes, [...parents], env);
   // That a cancel ends a row which wanted to go on is known only now; locks that never wait may be taken out of order.
   const late = outcomes.flatMap(({ parentId }, i) =>
-    parentId !== null && !parents.has(parentId) && endsCancelled(rows.own[i]) ? [parentId] : [],
+    parentId !== null && !parents.has(parentId) && isCancelledToEnd(rows.own[i]) ? [parentId] : [],
   );
   const lateParents = late.length === 0 ? undefined : await lockRows(session, [], late, env);
   const parentIsLocked = (id: number | null): boolean =>
@@ -68,7 +68,7 @@ export async function lockBatch(
     if (row === "absent" || row === undefined) batch.stale.push(outcome);
     else if (row === "locked") batch.locked.push(outcome);
     else if (row.held !== true) (isLanded(outcome, row, env) ? batch.landed : batch.stale).push(outcome);
-    else if (parentIsLocked(outcome.parentId)) batch.locked.push(outcome);
+    else if (ends(outcome, row) && parentIsLocked(outcome.parentId)) batch.locked.push(outcome);
     else {
       // One claim runs one visit once: a second outcome of it is refused like any other late one.
       const name = `${outcome.id} ${outcome.claim}`;
@@ -124,7 +124,12 @@ async function findUnlocked(
   return new Set(rows.map((row) => Number(row.id)));
 }
 
-function endsCancelled(row: LockRow | "locked" | "absent" | undefined): boolean {
+function ends({ decision }: WireOutcome, row: LockRow): boolean {
+  if (row.cancelled !== null) return row.on_cancel === null;
+  return decision.kind === "done" || decision.kind === "stop";
+}
+
+function isCancelledToEnd(row: LockRow | "locked" | "absent" | undefined): boolean {
   return typeof row === "object" && row.held === true && row.cancelled !== null && row.on_cancel === null;
 }
 
