@@ -452,6 +452,7 @@ export class Coordinator {
       report: this.#report,
       recallUnstarted: () => this.#crew.recallUnstarted(),
       begunCount: (queueIndex) => this.#crew.running(queueIndex),
+      abortRunning: () => this.#crew.abortAll("shutdown"),
       closeCrew: () => this.#crew.close(),
       flushersDrained: () => drained,
       claimPrefix: `${this.#node}/`,

@@ -30,6 +30,8 @@ export interface DrainOptions {
   recallUnstarted(): readonly HeldRow[];
   /** Rows whose user code runs. */
   begunCount(queueIndex: number): number;
+  /** Tells the running steps that the node shuts down. */
+  abortRunning(): void;
   closeCrew(): Promise<void>;
   flushersDrained(): Promise<void>;
   /** This boot's claims: `<node>/`. */
@@ -45,6 +47,7 @@ export async function drain(options: DrainOptions): Promise<boolean> {
   try {
     await bounded(Promise.all(options.pickers.map((picker) => picker.stop())));
     giveBack(options);
+    options.abortRunning();
     await stepsEnd(options, startedAtMs + drainTimeoutMs);
     await bounded(options.closeCrew());
     // What the closed threads were still running is told as lost, without a crash; the flushers give it back (DR1).

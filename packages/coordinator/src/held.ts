@@ -5,6 +5,7 @@
 
 import { InvariantError } from "#core/errors.js";
 import { type Ledger, SEATS_MAX } from "#core/ledger.js";
+import type { AbortReason } from "#core/protocol/executor.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 
 export interface HeldRow {
@@ -18,6 +19,8 @@ export interface HeldRow {
   thread: number | null;
   /** When the crew last gave it to a thread, monotonic milliseconds; 0 before. Written by the crew. */
   dispatchedAtMs: number;
+  /** Why its `ctx.signal` is to abort, null for no reason; written by the crew. */
+  abortion: AbortReason | null;
   /** The step's own time limit, null for none; written by the crew. */
   timeoutMs: number | null;
 }
@@ -57,6 +60,7 @@ export class HeldTable {
       claimedAtMs: facts.claimedAtMs,
       thread: null,
       dispatchedAtMs: 0,
+      abortion: null,
       timeoutMs: null,
     };
     this.#rows[seat] = held;

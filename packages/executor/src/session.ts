@@ -134,6 +134,19 @@ export class Session implements RunListener {
     this.#scheduleTurn();
   }
 
+  /** User code of a row has ended as it was told to, without an outcome: the row goes back as it was. */
+  givenUp(run: StepRun): void {
+    const running = this.#running.get(run);
+    if (running === undefined) return;
+    if (running.timer !== undefined) clearTimeout(running.timer);
+    const { seat, generation } = run.row;
+    this.#ledger.end(seat, generation);
+    this.#outbox.addDistrusted(seat, generation);
+    this.#running.delete(run);
+    running.lane.permitsInHand++;
+    this.#scheduleTurn();
+  }
+
   #takeChunk(rows: readonly ClaimedRow[]): void {
     for (const row of rows) {
       const lane = this.#laneOf.get(row.queue);

@@ -4,6 +4,8 @@
 // R1  Exactly one outcome a run, whatever user code does: throws, returns nothing, returns what cannot be stored,
 //     settles twice. An error goes to `handle` once; an error of `handle` stops the instance.
 // R2  What a call of user code decided is encoded in the turn in which it settles; what it changes later changes nothing.
+//     One exception: a step that ends because it was told that the node shuts down or has lost its claim has no
+//     outcome. It is given up and its row goes back as it was, unless the step must not run twice.
 // R3  `handle` sees the state that the step was given, not what the step made of it.
 
 import { types } from "node:util";
@@ -37,6 +39,8 @@ export interface RunListener {
   handling(run: StepRun): void;
   /** User code has returned for good. */
   decided(run: StepRun, outcome: WireOutcome): void;
+  /** User code has ended as it was told to, without an outcome (R1). */
+  givenUp(run: StepRun): void;
 }
 
 /** One call of user code: the step's, or that of `handle` with the error it is to handle. */
@@ -46,6 +50,9 @@ interface Call {
   maker: OutcomeMaker;
   signal: LazySignal;
 }
+
+/** How deep an error's causes are searched. */
+const CAUSES_MAX = 8;
 
 const NO_IDS: readonly number[] = [];
 
@@ -59,7 +66,7 @@ export class StepRun {
   #isDecided = false;
   #beganAtMs = 0;
   /** Why the run as a whole is asked to end; a timeout concerns one call only. */
-  #abortion: Exclude<AbortReason, "timeout"> | undefined;
+  #abortion: StepAbortedError | undefined;
 
   /** @throws InvariantError when the registry does not know the row's machine: such rows are not claimed. */
   constructor(row: ClaimedRow, environment: StepEnvironment, listener: RunListener) {
@@ -120,11 +127,12 @@ export class StepRun {
   abort(reason: AbortReason): void {
     if (this.#isDecided) return;
     const { step } = this.row;
-    if (reason !== "timeout") this.#abortion ??= reason;
-    const error =
-      reason === "timeout"
-        ? new StepTimeoutError(step, this.timeoutMs ?? 0)
-        : new StepAbortedError(step, reason);
+    let error: Error;
+    if (reason === "timeout") error = new StepTimeoutError(step, this.timeoutMs ?? 0);
+    else {
+      this.#abortion ??= new StepAbortedError(step, reason);
+      error = this.#abortion;
+    }
     // User code that listens belongs to this run, also when it throws.
     runStorage.run(this, () => this.#call?.signal.abort(error));
   }
@@ -132,7 +140,7 @@ export class StepRun {
   #run(of: Pick<Call, "of" | "error">, state: unknown, code: (ctx: unknown) => unknown): void {
     const call: Call = { ...of, maker: new OutcomeMaker(), signal: new LazySignal() };
     this.#call = call;
-    if (this.#abortion !== undefined) call.signal.abort(new StepAbortedError(this.row.step, this.#abortion));
+    if (this.#abortion !== undefined) call.signal.abort(this.#abortion);
     const context = new Context({
       fsm: this.fsm,
       row: this.row,
@@ -182,12 +190,24 @@ export class StepRun {
 
   #fail(call: Call, error: unknown): void {
     if (this.#call !== call || this.#isDecided) return;
-    if (call.of === "step") this.#handle(error);
-    else
-      this.#decide({
-        kind: "stop",
-        reason: describeBoth(error, call.error),
-      });
+    if (this.#endsAsTold(error)) {
+      this.#isDecided = true;
+      this.#call = undefined;
+      this.#listener.givenUp(this);
+    } else if (call.of === "step") this.#handle(error);
+    else this.#decide({ kind: "stop", reason: describeBoth(error, call.error) });
+  }
+
+  #endsAsTold(error: unknown): boolean {
+    const abortion = this.#abortion;
+    if (abortion === undefined || abortion.reason === "cancelled" || this.step?.rerunAfterCrash === false)
+      return false;
+    let current = error;
+    for (let depth = 0; depth < CAUSES_MAX && types.isNativeError(current); depth++) {
+      if (current === abortion) return true;
+      current = current.cause;
+    }
+    return isAbortError(error);
   }
 
   #handle(error: unknown): void {
@@ -254,6 +274,8 @@ export function runRow(row: ClaimedRow, environment: StepEnvironment): Promise<W
         clearTimeout(timer);
         resolve(outcome);
       },
+      // Nobody shuts anything down here.
+      givenUp: () => undefined,
     });
     limit(run);
     run.start();
@@ -263,6 +285,11 @@ export function runRow(row: ClaimedRow, environment: StepEnvironment): Promise<W
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
+}
+
+/** What timers, streams and fetch reject with when their signal aborts and they do not pass its reason on. */
+function isAbortError(error: unknown): boolean {
+  return error instanceof Error && error.name === "AbortError";
 }
 
 /** What was thrown, as the error that `handle` is given. */

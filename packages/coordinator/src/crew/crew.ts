@@ -125,16 +125,15 @@ export class Crew {
   /** Aborts the signal of a row that runs, or that will. */
   abort(seat: number, reason: AbortReason): void {
     const held = this.#options.held.at(seat);
-    if (held === undefined || held.thread === null) return;
-    this.#members[held.thread]?.control?.postMessage({
-      type: "abort",
-      seat,
-      generation: held.row.generation,
-      reason,
-    } satisfies ToExecutor);
+    if (held === undefined) return;
+    held.abortion ??= reason;
+    if (held.thread === null) return;
+    const { generation } = held.row;
+    const message: ToExecutor = { type: "abort", seat, generation, reason };
+    this.#members[held.thread]?.control?.postMessage(message);
   }
 
-  /** Aborts the signals of all rows that threads have. */
+  /** Aborts the signals of all rows. */
   abortAll(reason: AbortReason): void {
     for (const held of this.#options.held.all()) this.abort(held.row.seat, reason);
   }

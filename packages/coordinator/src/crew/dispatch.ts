@@ -29,6 +29,8 @@ export class Dispatch {
   readonly #limits: TimeLimits;
   /** By queue: rows that no thread can take yet, in the order of their claims. */
   readonly #backlog: HeldRow[][];
+  /** Rows among the chosen whose signals are to abort. */
+  #aborted: HeldRow[] = [];
   #turn = 0;
 
   constructor(options: {
@@ -84,12 +86,14 @@ export class Dispatch {
       if (backlog.length > 0) this.#distributeQueue(queue, backlog);
     }
     for (const member of this.#members) this.#sendChosen(member);
+    if (this.#aborted.length > 0) this.#sendAborts();
   }
 
   /** Sends one row to one thread, whatever else is there. */
   send(member: Member, held: HeldRow): void {
     this.#choose(member, held, monotonicMs());
     this.#sendChosen(member);
+    if (this.#aborted.length > 0) this.#sendAborts();
   }
 
   /** D1. */
@@ -129,6 +133,7 @@ export class Dispatch {
     if (member.outstanding === 0) member.tickedAtMs = nowMs;
     member.outstanding++;
     member.chosen.push(held.row);
+    if (held.abortion !== null) this.#aborted.push(held);
   }
 
   #sendChosen(member: Member): void {
@@ -140,6 +145,17 @@ export class Dispatch {
         control,
         chosen.length <= CHUNK_ROWS_MAX ? chosen : chosen.slice(start, start + CHUNK_ROWS_MAX),
       );
+  }
+
+  /** After their rows: a thread takes messages in order. */
+  #sendAborts(): void {
+    for (const { row, thread, abortion } of this.#aborted) {
+      if (thread === null || abortion === null) continue;
+      const { seat, generation } = row;
+      const message: ToExecutor = { type: "abort", seat, generation, reason: abortion };
+      this.#members[thread]?.control?.postMessage(message);
+    }
+    this.#aborted = [];
   }
 }
 

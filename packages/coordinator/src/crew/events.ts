@@ -18,8 +18,8 @@ export interface CrewEvents {
   /** User code of these rows has returned and their outcomes are with their flushers; they stay held. Also called
    *  without seats when slots have become free for another reason. */
   ended(seats: readonly number[]): void;
-  /** These rows were dropped unbegun because their claims are too old to be trusted; nothing will come of them.
-   *  Their leases return them: release the seats. */
+  /** These rows have no outcome, and no crash: they were dropped unbegun because their claims are too old to be
+   *  trusted, or their steps ended because they were told to (claim lost, shutdown). To be handed back. */
   distrusted(seats: readonly number[]): void;
   /** The thread is gone, and these rows were in it, begun: to be forwarded to every flusher, also when there are none
    *  (the flusher drains the session's port). Rows that had not begun stay with the crew. */

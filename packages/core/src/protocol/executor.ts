@@ -50,7 +50,9 @@ export type FromExecutor =
   | { type: "refused"; error: WireError }
   /** User code of these rows has returned and their outcomes were posted to their flushers; their permits are free or in use again. */
   | { type: "ended"; tenancies: readonly number[] }
-  /** These rows were not begun because their claims are too old to be trusted: they are dropped, their marks are free. */
+  /** These rows have no outcome and go back as they were: their claims are too old to be trusted, and they were not
+   *  begun (their marks are free), or their steps ended because they were told that the claim is lost or the node shuts
+   *  down (their marks are ended). */
   | { type: "distrusted"; tenancies: readonly number[] }
   /** A log record of the engine's own about this thread; steps log over `logPort`. */
   | { type: "log"; level: "info" | "warn" | "error"; message: string; fields: Record<string, unknown> };
