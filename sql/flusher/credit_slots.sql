@@ -1,4 +1,4 @@
--- Runs:    flusher, last in a transaction that frees gate slots.       Index: gen_durable_buckets_pkey.
+-- Runs:    flusher and a client that cancels, last in a transaction that frees gate slots.   Index: gen_durable_buckets_pkey.
 -- Does:    gives the slots of rows that left executing back to their shards; a debt is paid off first.
 -- Params:  arrays, one entry a shard: $1 keys text[], $2 shards int[], $3 slots float8[].
 -- Returns: key and shard of each counter that was already full (an invariant is broken; the surplus is dropped).

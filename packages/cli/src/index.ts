@@ -1,6 +1,7 @@
 // The public exports of `gen-durable`.
 
-export type { CallOptions, Client, NamedInsertOptions } from "#core/client/client.js";
+export type { CallOptions, NamedInsertOptions } from "#core/client/call.js";
+export type { CancelOptions, Client, SignalOptions } from "#core/client/client.js";
 export type { ClientOptions } from "#core/client/options.js";
 export { defineConfig, type GenDurableConfig } from "#core/config/config.js";
 export { type Child, childOf } from "#core/definition/child.js";

@@ -1,7 +1,7 @@
 // `gen-durable insert`: creates instances of a machine that some node has registered, by its name.
 
 import { type Command, Option } from "commander";
-import type { NamedInsertOptions } from "#core/client/client.js";
+import type { NamedInsertOptions } from "#core/client/call.js";
 import { UsageError } from "#core/errors.js";
 import { STATUSES, type Status } from "#core/instance.js";
 import { EXIT } from "../exit.js";

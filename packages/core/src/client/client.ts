@@ -1,39 +1,53 @@
 // Client: how a program creates instances, talks to them and waits for them. Runs in any process; a node is not needed.
 
-import { type FsmDefinition, isDefinition } from "../definition/definition.js";
+import type { FsmDefinition } from "../definition/definition.js";
 import { encodeInsert } from "../definition/insert.js";
-import type { InsertOptions, InsertSettings } from "../definition/insertOptions.js";
-import { checkInteger, checkOptions } from "../definition/options.js";
+import type { InsertOptions } from "../definition/insertOptions.js";
+import { checkBoolean, checkInteger, checkOptions } from "../definition/options.js";
 import { UsageError } from "../errors.js";
-import { isPlainObject } from "../json.js";
+import { isPlainObject, storableText } from "../json.js";
 import { checkName, describe } from "../name.js";
 import type { ChildInsert } from "../protocol/outcome.js";
+import {
+  type AnyFsm,
+  type CallOptions,
+  type InsertArguments,
+  type NamedInsertOptions,
+  runtimeOf,
+  splitOptions,
+} from "./call.js";
 import { readFsm } from "./catalogue.js";
-import { type InsertResult, type InsertTarget, insertRows } from "./insert.js";
+import { type CancelAnswer, cancelInstance, type RetryResult, retryInstance } from "./control.js";
+import { type InsertResult, insertRows } from "./insert.js";
 import { type FindDatabase, locateDatabase } from "./locate.js";
 import { type CheckedOptions, type ClientOptions, checkClientOptions } from "./options.js";
 import { Poker } from "./poker.js";
-import { Session, type Tx } from "./session.js";
+import { type Querier, Session } from "./session.js";
+import {
+  checkId,
+  deliverSignals,
+  encodeRequest,
+  encodeSignal,
+  type SignalRequest,
+  type SignalResult,
+  type SignalSettings,
+  type SignalTarget,
+  signalResult,
+} from "./signal.js";
+import { type SignalOrInsertResult, signalOrInsert } from "./signalOrInsert.js";
+import {
+  type InstanceDetails,
+  type InstancePage,
+  type ListFilter,
+  type ListPage,
+  listInstances,
+  readInstance,
+} from "./view.js";
+import { Waiters } from "./wait.js";
+import { answerOf, checkWait, type WaitAnswer, type WaitOptions } from "./waitAnswer.js";
 
-/** What every writing call takes besides its own options. */
-export interface CallOptions {
-  /** The caller's transaction: anything with `query(text, values): Promise<{ rows }>`. What is written commits with it. */
-  tx?: Tx | undefined;
-  /** False: nodes are not told of the new work and find it by their next poll. */
-  poke?: boolean | undefined;
-}
-
-/** Options may be left out where every field of the state has a default. */
-type InsertArguments<Input> = {} extends Input
-  ? [options?: InsertOptions<Input> & CallOptions]
-  : [options: InsertOptions<Input> & CallOptions];
-
-export interface NamedInsertOptions extends InsertSettings, CallOptions {
-  /** A JSON object; the node checks it by the machine's schema when the first step runs. */
-  state?: Record<string, unknown>;
-  /** Absent: the newest that a node has registered. */
-  version?: number;
-}
+/** Bytes of a cancel's reason; more is cut. */
+const REASON_BYTES_MAX = 2_048;
 
 /** What the surroundings add to a client; the published package fills it in. */
 export interface ClientSeams {
@@ -42,15 +56,28 @@ export interface ClientSeams {
   env?: Readonly<Record<string, string | undefined>>;
 }
 
+export interface SignalOptions extends SignalSettings, CallOptions {
+  /** The machine of the target: its schema of the signal checks the payload. */
+  fsm?: AnyFsm | undefined;
+}
+
+export interface CancelOptions {
+  /** End it now, without its clean-up step and without waiting for a step that runs; what that step does comes too late. */
+  force?: boolean;
+  /** Its descendants as well. */
+  cascade?: boolean;
+}
+
 export class Client {
   readonly #options: CheckedOptions;
   readonly #session: Session;
   readonly #poker: Poker;
+  readonly #waiters: Waiters;
 
   constructor(options: ClientOptions = {}, seams: ClientSeams = {}) {
     const env = seams.env ?? process.env;
     this.#options = checkClientOptions(options, env);
-    const { url, pool, schema, prepare, poke } = this.#options;
+    const { url, pool, schema, prepare, poke, tickMs } = this.#options;
     this.#session = new Session({
       schema,
       prepare,
@@ -58,6 +85,7 @@ export class Client {
       locate: async () => (url === undefined ? locateDatabase(env, seams.findDatabase) : { url }),
     });
     this.#poker = new Poker(this.#session, poke);
+    this.#waiters = new Waiters(this.#session, tickMs);
   }
 
   /**
@@ -69,8 +97,7 @@ export class Client {
     ...[options]: InsertArguments<Input>
   ): Promise<InsertResult> {
     const { rest, call } = splitOptions(options);
-    const row = encodeInsert(runtimeOf(fsm), rest, this.#limits());
-    return this.#insertOne(row, call);
+    return this.#insertOne(encodeInsert(runtimeOf(fsm), rest, this.#limits), call);
   }
 
   /**
@@ -83,31 +110,141 @@ export class Client {
     options?: CallOptions,
   ): Promise<InsertResult[]> {
     const runtime = runtimeOf(fsm);
-    if (!Array.isArray(rows))
-      throw new UsageError("INVALID_OPTION", `rows: expected an array, found ${describe(rows)}`, {
-        path: "rows",
-      });
-    const limits = this.#limits();
-    const { rest, call } = splitOptions(options);
-    checkOptions(rest, [], { code: "INVALID_OPTION", path: "options" });
-    const target = this.#target(call);
-    const encoded = rows.map((row: unknown, index) => encodeInsert(runtime, row, limits, `rows[${index}]`));
-    return insertRows(encoded, target);
+    const call = callOf(options);
+    const encoded = checkArray(rows, "rows").map((row, index) =>
+      encodeInsert(runtime, row, this.#limits, `rows[${index}]`),
+    );
+    return insertRows(encoded, this.#target(call));
   }
 
   /** Creates an instance of a machine that nodes have registered, without its code. @throws UsageError UNKNOWN_FSM */
   async insertByName(name: string, options: NamedInsertOptions = {}): Promise<InsertResult> {
     const { rest, call } = splitOptions(options);
-    const { version, ...settings } = (isPlainObject(rest) ? rest : {}) as NamedInsertOptions;
+    const { version, ...settings } = isPlainObject(rest) ? rest : { version: undefined };
     const wanted =
       version === undefined ? undefined : checkInteger(version, { code: "INVALID_OPTION", path: "version" });
-    const querier = call.tx === undefined ? this.#session : this.#session.within(call.tx);
-    const runtime = await readFsm(querier, checkName(name, "fsm"), wanted);
-    return this.#insertOne(encodeInsert(runtime, settings, this.#limits()), call);
+    const runtime = await readFsm(this.#querier(call), checkName(name, "fsm"), wanted);
+    return this.#insertOne(encodeInsert(runtime, settings, this.#limits), call);
   }
 
-  /** Ends what the client has opened; a pool that it was given stays open. */
+  /**
+   * Sends a signal to a live instance, by its id (a number) or its correlation key (a string). One statement; nothing is
+   * stored without a live target. With `fsm` the payload is typed and checked by its schema.
+   */
+  signal<Input, Result, Signals, Name extends keyof Signals & string>(
+    target: SignalTarget,
+    name: Name,
+    payload: Signals[Name],
+    options: SignalOptions & { fsm: FsmDefinition<Input, Result, Signals> },
+  ): Promise<SignalResult>;
+  signal(
+    target: SignalTarget,
+    name: string,
+    payload?: unknown,
+    options?: SignalOptions & { fsm?: undefined },
+  ): Promise<SignalResult>;
+  async signal(
+    target: SignalTarget,
+    name: string,
+    payload?: unknown,
+    options: SignalOptions = {},
+  ): Promise<SignalResult> {
+    const { call, dedupKey, fsm } = signalOptionsOf(options);
+    const signal = encodeSignal({ target, name, payload, dedupKey }, { ...this.#limits, fsm, path: "" });
+    const [delivered] = await deliverSignals([signal], this.#delivery(call));
+    return signalResult(delivered);
+  }
+
+  /** Sends any number of signals, 2,000 a statement; answers one result each, in order. All are checked first. */
+  async signalMany(signals: readonly SignalRequest[], options?: CallOptions): Promise<SignalResult[]> {
+    const call = callOf(options);
+    const encoded = checkArray(signals, "signals").map((signal, index) =>
+      encodeRequest(signal, { ...this.#limits, fsm: null, path: `signals[${index}]` }),
+    );
+    return (await deliverSignals(encoded, this.#delivery(call))).map(signalResult);
+  }
+
+  /**
+   * Sends a signal to the instance that occupies `options.correlationKey`, or creates it with the signal in its inbox. A
+   * message that comes before its instance is not lost, whatever it races.
+   */
+  async signalOrInsert<Input, Result, Signals>(
+    fsm: FsmDefinition<Input, Result, Signals>,
+    options: InsertOptions<Input> & CallOptions & { correlationKey: string },
+    name: string,
+    payload?: unknown,
+    settings: SignalSettings = {},
+  ): Promise<SignalOrInsertResult> {
+    const runtime = runtimeOf(fsm);
+    const { rest, call } = splitOptions(options);
+    const row = encodeInsert(runtime, rest, this.#limits);
+    if (row.correlationKey === null || !row.correlationScope.includes("runnable")) {
+      throw new UsageError(
+        "INVALID_OPTION",
+        "correlationKey: signalOrInsert needs a key whose scope holds a runnable instance",
+        { path: "correlationKey" },
+      );
+    }
+    const { dedupKey } = signalOptionsOf(settings);
+    const signal = encodeSignal(
+      { target: row.correlationKey, name, payload, dedupKey },
+      { ...this.#limits, fsm: runtime, path: "" },
+    );
+    return signalOrInsert(row, signal, this.#target(call));
+  }
+
+  /**
+   * Waits until the instance has ended, or for what `until` says, or `timeoutMs` (5,000); then answers what is there. Asking
+   * again is how to wait longer. @throws the abort signal's reason; TransientError when the database never answered
+   */
+  waitFor<Input, Result, Signals>(
+    fsm: FsmDefinition<Input, Result, Signals>,
+    id: number,
+    options?: WaitOptions,
+  ): Promise<WaitAnswer<Result>>;
+  waitFor(id: number, options?: WaitOptions): Promise<WaitAnswer>;
+  async waitFor(first: unknown, second?: unknown, third?: unknown): Promise<WaitAnswer> {
+    const hasFsm = typeof first === "object" && first !== null;
+    const runtime = hasFsm ? runtimeOf(first) : null;
+    const [id, options] = hasFsm ? [second, third] : [first, second];
+    const sight = await this.#waiters.wait({ id: checkId(id, "id"), ...checkWait(options) });
+    return answerOf(sight, runtime);
+  }
+
+  /**
+   * Cancels an instance: at its `onCancel` step it cleans up, without one it fails with `cancelled: <reason>`. A step that runs
+   * is asked by its `ctx.signal`, and its end becomes the cancellation.
+   */
+  async cancel(id: number, reason?: string, options: CancelOptions = {}): Promise<CancelAnswer> {
+    const given = checkOptions(options, ["force", "cascade"], { code: "INVALID_OPTION", path: "options" });
+    const flag = (key: string): boolean =>
+      given[key] !== undefined && checkBoolean(given[key], { code: "INVALID_OPTION", path: key });
+    const settings = {
+      reason: reasonOf(reason),
+      force: flag("force"),
+      cascade: flag("cascade"),
+    };
+    return cancelInstance(checkId(id, "id"), settings, { session: this.#session, poker: this.#poker });
+  }
+
+  /** Runs the failed step of a failed instance again, as a new visit with attempt 0. */
+  async retry(id: number): Promise<RetryResult> {
+    return retryInstance(checkId(id, "id"), { session: this.#session, poker: this.#poker });
+  }
+
+  /** Everything about one instance; undefined when there is none, or none any more. */
+  async get(id: number): Promise<InstanceDetails | undefined> {
+    return readInstance(this.#session, checkId(id, "id"));
+  }
+
+  /** One page of instances, newest first. A page may be short; `next` says where the next one starts, null that none does. */
+  async list(filter: ListFilter = {}, page: ListPage = {}): Promise<InstancePage> {
+    return listInstances(this.#session, filter, page);
+  }
+
+  /** Ends what the client has opened, and every wait with an error; a pool that it was given stays open. */
   async close(): Promise<void> {
+    this.#waiters.close();
     await this.#poker.close();
     await this.#session.close();
   }
@@ -117,12 +254,21 @@ export class Client {
     return result as InsertResult; // one row, one result
   }
 
-  #target({ tx, poke = true }: CallOptions): InsertTarget {
+  #querier({ tx }: CallOptions): Querier {
+    return tx === undefined ? this.#session : this.#session.within(tx);
+  }
+
+  #target({ tx, poke = true }: CallOptions) {
     const querier = tx === undefined ? undefined : this.#session.within(tx);
     return { session: this.#session, poker: this.#poker, querier, poke };
   }
 
-  #limits(): { maxPayloadBytes: number; rateBursts: null } {
+  #delivery(call: CallOptions) {
+    const { tx, poke = true } = call;
+    return { querier: this.#querier(call), poker: this.#poker, inTx: tx !== undefined, poke };
+  }
+
+  get #limits() {
     return { maxPayloadBytes: this.#options.maxPayloadBytes, rateBursts: null };
   }
 }
@@ -132,22 +278,36 @@ export function createClient(options: ClientOptions = {}, seams: ClientSeams = {
   return new Client(options, seams);
 }
 
-function runtimeOf(fsm: unknown): FsmDefinition["runtime"] {
-  if (isDefinition(fsm)) return fsm.runtime;
-  throw new UsageError(
-    "UNKNOWN_FSM",
-    `fsm: expected what defineFsm or defineJob returned, found ${describe(fsm)}${typeof fsm === "string" ? "; by name: insertByName" : ""}`,
-    { path: "fsm" },
-  );
+/** The options of a call that has no others. */
+function callOf(options: unknown): CallOptions {
+  const { rest, call } = splitOptions(options);
+  checkOptions(rest, [], { code: "INVALID_OPTION", path: "options" });
+  return call;
 }
 
-/** Takes the call's own options off the row's. */
-function splitOptions(options: unknown): { rest: unknown; call: CallOptions } {
-  if (!isPlainObject(options)) return { rest: options, call: {} };
-  const { tx, poke, ...rest } = options;
-  if (poke !== undefined && typeof poke !== "boolean")
-    throw new UsageError("INVALID_OPTION", `poke: expected true or false, found ${describe(poke)}`, {
-      path: "poke",
-    });
-  return { rest, call: { tx: tx as Tx | undefined, poke } }; // `tx` is checked where it is used
+function signalOptionsOf(options: unknown) {
+  const { rest, call } = splitOptions(options);
+  const { dedupKey, fsm } = checkOptions(rest, ["dedupKey", "fsm"], {
+    code: "INVALID_OPTION",
+    path: "options",
+  });
+  // encodeSignal checks the key.
+  return {
+    call,
+    dedupKey: dedupKey as string | undefined,
+    fsm: fsm === undefined ? null : runtimeOf(fsm, "fsm"),
+  };
+}
+
+function reasonOf(reason: unknown): string {
+  if (reason === undefined) return "";
+  if (typeof reason === "string") return storableText(reason, REASON_BYTES_MAX);
+  throw new UsageError("INVALID_OPTION", `reason: expected a text, found ${describe(reason)}`, {
+    path: "reason",
+  });
+}
+
+function checkArray(value: unknown, path: string): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  throw new UsageError("INVALID_OPTION", `${path}: expected an array, found ${describe(value)}`, { path });
 }

@@ -12,7 +12,7 @@ import type { QueueDue } from "../protocol/flusher.js";
 import type { ChildInsert, Due } from "../protocol/outcome.js";
 import type { Poker } from "./poker.js";
 import type { Querier, Session } from "./session.js";
-import { arrayText, columnText, type Param, sparseText, type TextRow } from "./text.js";
+import { arrayText, columnText, type Param, readId, sparseText, type TextRow } from "./text.js";
 
 /** Rows of one statement: past some thousands a larger one is no faster, and its memory and locks only grow. */
 export const CHUNK_ROWS_MAX = 2_000;
@@ -237,12 +237,4 @@ function rowAt(rows: readonly ChildInsert[], place: number): ChildInsert {
 
 function idOf(row: TextRow): number {
   return readId(row.id);
-}
-
-/** An id as a number. @throws InvariantError past 2^53 */
-export function readId(text: string | null | undefined): number {
-  const id = Number(text);
-  if (text === null || text === undefined || !Number.isSafeInteger(id))
-    throw new InvariantError(`the database answered ${text} where an id was expected`);
-  return id;
 }

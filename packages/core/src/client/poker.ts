@@ -6,8 +6,8 @@ import { monotonicMs } from "../clock.js";
 import { encodeDues, encodePoke, PokeGate, pokeChannel } from "../poke.js";
 import type { QueueDue } from "../protocol/flusher.js";
 import type { NodeSettings } from "../settings.js";
-import type { Session } from "./session.js";
-import { arrayText } from "./text.js";
+import type { Querier, Session } from "./session.js";
+import { arrayText, type TextRow } from "./text.js";
 
 export type PokeTransport = NodeSettings["poke"];
 
@@ -42,38 +42,63 @@ export class Poker {
     const gate = options.inTx ? new PokeGate({ send: () => undefined, nowMs: () => 0 }) : this.#gate;
     const { now, later } = gate.sort(dues);
     if (options.inTx)
-      return this.isPostgres ? { payloads: encodeDues(now), ended: () => undefined } : NO_POKE;
+      return this.#isPostgres ? { payloads: encodeDues(now), ended: () => undefined } : NO_POKE;
     return {
-      payloads: this.isPostgres ? encodeDues(now) : [],
+      payloads: this.#isPostgres ? encodeDues(now) : [],
       ended: (wrote) => {
         if (!wrote) return this.#gate.unsent(now);
-        if (!this.isPostgres && now.length > 0) this.#send(encodeDues(now));
+        if (!this.#isPostgres && now.length > 0) this.#send(encodeDues(now));
         this.#gate.owe(later);
       },
     };
   }
 
-  /** Queues whose window is closed; a statement that finds out by itself which queues to poke leaves these out. */
-  heldBack(options: { inTx: boolean }): readonly string[] {
-    return options.inTx ? [] : this.#gate.closedQueues();
+  /**
+   * For a statement that finds out by itself which queues have work: the channel it pokes on, or null when it is not to
+   * poke, and the queues that it leaves out because their window is closed.
+   */
+  inStatement(options: { inTx: boolean; enabled: boolean }): [channel: string | null, heldBack: string] {
+    if (!options.enabled || !this.#isPostgres) return [null, "{}"];
+    return [this.channel, arrayText(options.inTx ? [] : this.#gate.closedQueues())];
+  }
+
+  /** What such a statement found: `queue` where there is work, and whether it `poked` it. */
+  found(rows: readonly TextRow[], options: { inTx: boolean }): void {
+    if (options.inTx || this.#transport === "none") return;
+    const queues = new Map(rows.map(({ queue, poked }) => [queue, poked === "yes"]));
+    for (const [queue, isPoked] of queues) {
+      if (queue === null || queue === undefined) continue;
+      if (isPoked) this.#gate.sent({ queue, dueInMs: 0 });
+      else this.#pokeLater(queue);
+    }
   }
 
   /** Whether statements poke by themselves. */
-  get isPostgres(): boolean {
+  get #isPostgres(): boolean {
     return this.#transport === "postgres";
   }
 
-  /** A statement has found rows of these queues that are due now. `poked`: it has sent their poke itself. */
-  found(queues: ReadonlyMap<string, { poked: boolean }>): void {
-    if (this.#transport === "none") return;
-    for (const [queue, { poked }] of queues) {
-      if (poked) this.#gate.sent({ queue, dueInMs: 0 });
-      else {
-        const { now, later } = this.#gate.sort([{ queue, dueInMs: 0 }]);
-        if (now.length > 0) this.#send(encodeDues(now));
-        this.#gate.owe(later);
-      }
-    }
+  #pokeLater(queue: string): void {
+    const { now, later } = this.#gate.sort([{ queue, dueInMs: 0 }]);
+    if (now.length > 0) this.#send(encodeDues(now));
+    this.#gate.owe(later);
+  }
+
+  /** The pokes of queues in which a rare deed (a cancel, a retry) has left work; no window holds them back. */
+  payloadsOf(queues: readonly (string | null | undefined)[]): string[] {
+    const named = queues.filter((queue) => queue !== null && queue !== undefined);
+    return encodeDues([...new Set(named)].map((queue) => ({ queue, dueInMs: 0 })));
+  }
+
+  /** Sends payloads with a transaction of ours, where the transport can. */
+  async sendWithin(querier: Querier, payloads: readonly string[]): Promise<void> {
+    if (payloads.length > 0 && this.#isPostgres)
+      await querier.run("client/poke_queues", [this.channel, arrayText(payloads)]);
+  }
+
+  /** Sends them after its commit, where it cannot. */
+  sendAfter(payloads: readonly string[]): void {
+    if (payloads.length > 0 && this.#transport === "local") this.#send(payloads);
   }
 
   /** Asks the node that runs an instance's step to abort it. */

@@ -4,7 +4,7 @@
 // C2  Every pool and every checked-out connection has an error listener: a lost connection rejects a call, it never
 //     ends the process.
 // C3  No global setting of `pg` is read or changed: values travel as text both ways (text.ts).
-// C4  A statement of ours that loses to a deadlock or a serialization failure runs again; the caller's transaction is
+// C4  A statement of ours that loses a race (a deadlock, a key taken meanwhile) runs again; the caller's transaction is
 //     the caller's, its errors pass through untouched.
 
 import pg from "pg";
@@ -181,8 +181,7 @@ export class Session implements Querier {
       try {
         return await attempt();
       } catch (error) {
-        if (classifyFailure(error) !== "contention" || retries >= CONTENTION_RETRIES_MAX)
-          throw explain(error, this.schema);
+        if (!isLostRace(error) || retries >= CONTENTION_RETRIES_MAX) throw explain(error, this.schema);
         // Those that collided do not collide again in step.
         await new Promise((resolve) => setTimeout(resolve, Math.random() * 10 * 2 ** retries));
       }
@@ -193,6 +192,13 @@ export class Session implements Querier {
 const TEXT_TYPES = {
   getTypeParser: () => (value: unknown) => (Buffer.isBuffer(value) ? value.toString("utf8") : value),
 };
+
+/** A deadlock, a serialization failure, a lock timeout; or a correlation key that was taken while the statement ran. */
+function isLostRace(error: unknown): boolean {
+  if (classifyFailure(error) === "contention") return true;
+  const { code, constraint } = error as { code?: unknown; constraint?: unknown };
+  return code === "23505" && constraint === "gen_durable_correlation";
+}
 
 function rowsOf(answer: { rows: unknown[] }): TextRow[] {
   if (typeof answer !== "object" || answer === null || !Array.isArray(answer.rows)) {

@@ -1,6 +1,8 @@
 // Text: how the client's values travel. Every parameter is text or null and every column comes back as text, so a
 // statement means the same through any pool, type parser, pooler or transaction object that a caller hands over.
 
+import { InvariantError } from "../errors.js";
+
 /** A parameter of a client statement. */
 export type Param = string | null;
 
@@ -32,6 +34,14 @@ export function columnText(values: readonly (string | number)[]): string {
 export function sparseText(values: readonly (string | number | null)[]): string {
   for (const value of values) if (value !== null) return arrayText(values);
   return "{}";
+}
+
+/** An id as a number. @throws InvariantError past 2^53 */
+export function readId(text: string | null | undefined): number {
+  const id = Number(text);
+  if (text === null || text === undefined || !Number.isSafeInteger(id))
+    throw new InvariantError(`the database answered ${text} where an id was expected`);
+  return id;
 }
 
 function quoted(value: string): string {
