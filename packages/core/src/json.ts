@@ -3,8 +3,8 @@
 // Two changes are made and documented (docs/machines.md): a property whose value is undefined is left out, -0 becomes 0.
 
 import { inspect, types } from "node:util";
-import { UsageError } from "./errors.js";
 import type { JsonText } from "./instance.js";
+import { checkTexts, explainUnstorable, tooLarge } from "./unstorable.js";
 
 /** Levels of nesting; far below what Postgres's and V8's own recursion can take. */
 export const JSON_DEPTH_MAX = 500;
@@ -18,8 +18,6 @@ const CAUSES_MAX = 8;
 const UNSTORABLE_TEXT = /[\0\p{Surrogate}]/u;
 const UNSTORABLE_TEXTS = /[\0\p{Surrogate}]/gu;
 
-export type PathKeys = readonly PropertyKey[];
-
 export interface EncodeOptions {
   /** Bytes of the text, UTF-8. */
   maxBytes: number;
@@ -29,9 +27,10 @@ export interface EncodeOptions {
 
 /** Turns a value into JSON text that `jsonb` stores and gives back as it was. @throws UsageError UNSTORABLE, PAYLOAD_TOO_LARGE */
 export function encodeJson(value: unknown, options: EncodeOptions): JsonText {
-  const walk: Walk = { ...options, keys: [], ancestors: [], bytesAtLeast: 0 };
-  check(value, walk);
+  if (!isSound(value, 0, { bytes: options.maxBytes })) throw explainUnstorable(value, options);
   const text = JSON.stringify(value);
+  // JSON writes a NUL and half of a surrogate pair as \uXXXX; so few texts hold that that the rest is not searched.
+  if (text.includes("\\u")) checkTexts(value, options);
   const bytes = Buffer.byteLength(text);
   if (bytes > options.maxBytes) throw tooLarge(options, bytes);
   return text;
@@ -74,7 +73,7 @@ export function describeError(error: unknown, maxBytes: number = ERROR_BYTES_MAX
 }
 
 /** `state` and `["items", 3, "when"]` make `state.items[3].when`. */
-export function joinPath(base: string, keys: PathKeys): string {
+export function joinPath(base: string, keys: readonly PropertyKey[]): string {
   let path = base;
   for (const key of keys) {
     if (typeof key === "number") path += `[${key}]`;
@@ -125,111 +124,48 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-interface Walk extends EncodeOptions {
-  keys: (string | number)[];
-  ancestors: object[];
-  /** A lower bound of the text's length, so that a value that unfolds without end stops the walk early. */
-  bytesAtLeast: number;
-}
-
-function check(value: unknown, walk: Walk): void {
+/**
+ * The quick look: whether JSON holds the value, texts aside. Takes its text's length, or a little less, off `budget`;
+ * one that unfolds without end, or contains itself, ends at the budget or at the depth.
+ */
+function isSound(value: unknown, depth: number, budget: { bytes: number }): boolean {
   switch (typeof value) {
     case "string":
-      if (UNSTORABLE_TEXT.test(value)) throw unstorable(walk, describeText(value));
-      count(walk, value.length + 2);
-      return;
+      budget.bytes -= value.length + 2;
+      return budget.bytes >= 0;
     case "number":
-      if (!Number.isFinite(value)) throw unstorable(walk, `${value}, which JSON turns into null`);
-      count(walk, 1);
-      return;
+      budget.bytes -= 1;
+      return Number.isFinite(value);
     case "boolean":
-      count(walk, 4);
-      return;
-    case "undefined":
-      throw unstorable(walk, "undefined; use null");
-    case "bigint":
-      throw unstorable(walk, `the BigInt ${value}n; use a string`);
-    case "symbol":
-    case "function":
-      throw unstorable(walk, `a ${typeof value}`);
+      budget.bytes -= 4;
+      return true;
     case "object":
-      if (value === null) count(walk, 4);
-      else checkObject(value, walk);
+      if (value === null) {
+        budget.bytes -= 4;
+        return true;
+      }
+      return budget.bytes >= 0 && depth < JSON_DEPTH_MAX && isSoundObject(value, depth + 1, budget);
+    default:
+      return false;
   }
 }
 
-function checkObject(value: object, walk: Walk): void {
-  if (walk.ancestors.includes(value)) throw unstorable(walk, "a cycle: the value contains itself");
-  if (walk.ancestors.length >= JSON_DEPTH_MAX)
-    throw unstorable(walk, `nested deeper than ${JSON_DEPTH_MAX} levels`);
-  walk.ancestors.push(value);
-  count(walk, 2);
+function isSoundObject(value: object, depth: number, budget: { bytes: number }): boolean {
+  budget.bytes -= 2;
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) {
-      walk.keys.push(index);
-      check(value[index], walk);
-      walk.keys.pop();
+      if (!isSound(value[index], depth, budget)) return false;
     }
-  } else {
-    checkProperties(value, walk);
+    return true;
   }
-  walk.ancestors.pop();
-}
-
-function checkProperties(value: object, walk: Walk): void {
-  if (!isPlainObject(value)) throw unstorable(walk, describeInstance(value));
-  if (Object.getOwnPropertySymbols(value).length > 0)
-    throw unstorable(walk, "a property named by a symbol, which JSON leaves out");
+  if (!isPlainObject(value) || Object.getOwnPropertySymbols(value).length > 0) return false;
   for (const key of Object.keys(value)) {
     const property = value[key];
     if (property === undefined) continue;
-    walk.keys.push(key);
-    if (UNSTORABLE_TEXT.test(key)) throw unstorable(walk, `a property name with ${describeText(key)}`);
-    count(walk, key.length + 3);
-    check(property, walk);
-    walk.keys.pop();
+    budget.bytes -= key.length + 3;
+    if (!isSound(property, depth, budget)) return false;
   }
-}
-
-function count(walk: Walk, bytes: number): void {
-  walk.bytesAtLeast += bytes;
-  if (walk.bytesAtLeast > walk.maxBytes) throw tooLarge(walk, walk.bytesAtLeast);
-}
-
-function describeText(text: string): string {
-  return text.includes("\0")
-    ? "a NUL character (U+0000), which Postgres cannot store"
-    : "half of a surrogate pair, which is no valid text";
-}
-
-function describeInstance(value: object): string {
-  if (types.isDate(value)) return "a Date; use its ISO string or its milliseconds";
-  if (types.isMap(value)) return "a Map; use an object or an array of pairs";
-  if (types.isSet(value)) return "a Set; use an array";
-  if (types.isRegExp(value)) return "a RegExp; use its source";
-  if (types.isPromise(value)) return "a Promise; await it first";
-  if (types.isNativeError(value)) return "an Error; use its message";
-  if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return "binary data; use a base64 string";
-  const name = nameOfClass(value);
-  return name === "" ? "an object of a class" : `an instance of ${name}; use a plain object`;
-}
-
-function nameOfClass(value: object): string {
-  const maker: unknown = Reflect.get(value, "constructor");
-  return typeof maker === "function" ? maker.name : "";
-}
-
-function unstorable(walk: Walk, found: string): UsageError {
-  const path = joinPath(walk.path, walk.keys);
-  return new UsageError("UNSTORABLE", `${path} cannot be stored as JSON: it is ${found}`, { path, found });
-}
-
-function tooLarge({ path, maxBytes }: EncodeOptions, bytes: number): UsageError {
-  return new UsageError(
-    "PAYLOAD_TOO_LARGE",
-    `${path} takes at least ${bytes} bytes as JSON; maxPayloadBytes allows ${maxBytes}`,
-    { path, bytes, maxBytes },
-  );
+  return true;
 }
 
 function describeOne(error: unknown): string {
