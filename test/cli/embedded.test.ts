@@ -1,6 +1,17 @@
 // The embedded server's protocol (packages/cli/src/embedded/), with real processes.
 
-import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  chmodSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { afterAll, expect, jest, test } from "@jest/globals";
@@ -9,8 +20,12 @@ import { findEmbedded, stopEmbedded } from "#cli/embedded/attach.js";
 import { AttachedProcess, attach, cleanUp, newFolder, pidFile, serverPid } from "./attachedProcess.js";
 
 jest.setTimeout(60_000);
-afterAll(cleanUp);
+afterAll(async () => {
+  for (const parent of parents) parent.kill();
+  await cleanUp();
+});
 
+const parents = new Set<ChildProcess>();
 const folder = newFolder();
 const isRoot = process.getuid?.() === 0;
 
@@ -100,13 +115,16 @@ test("SIGKILL of the postmaster and of its only user does not block the next sta
 });
 
 test.each([
-  ["a process that is gone", 2 ** 22 + 1],
-  ["a process that is no postgres", process.pid],
-])("a pid file of %s does not block the start", async (_, pid) => {
+  ["a process that is gone", () => 2 ** 22 + 1],
+  ["a process that is no postgres", () => process.pid],
+  ["a killed postgres that nobody has waited for", zombiePostgres],
+])("a pid file of %s does not block the start", async (_, find) => {
+  const pid = await find();
   writeFileSync(
     pidFile(folder),
     `${pid}\n${dirname(pidFile(folder))}\n1700000000\n15432\n\n127.0.0.1\n\nready   \n`,
   );
+  chmodSync(pidFile(folder), 0o644);
   const user = await attach(folder);
   expect(serverPid(folder)).not.toBe(pid);
   await user.release();
@@ -199,6 +217,16 @@ test("data of another Postgres version are refused, and left alone", async () =>
   expect(statSync(join(foreign, ".gen-durable/postgres")).uid).toBe(nobody);
   await user.release();
 });
+
+/** The pid of a process named postgres that has ended under a parent that does not care, as PID 1 of a container may. */
+async function zombiePostgres(): Promise<number> {
+  const postgres = join(newFolder(), "postgres");
+  symlinkSync("/bin/sleep", postgres);
+  const parent = spawn("/bin/sh", ["-c", `"${postgres}" 0 & echo $!; exec sleep 60`]);
+  parents.add(parent);
+  const [pid] = (await once(parent.stdout, "data")) as [Buffer];
+  return Number(pid.toString());
+}
 
 async function refusal(where: string, uid?: number): Promise<{ code: string; message: string }> {
   const refused = new AttachedProcess(where, uid === undefined ? {} : { uid });

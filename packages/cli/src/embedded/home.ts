@@ -7,7 +7,15 @@
 //   <home>/stopped     there after `db stop --force`: processes that were attached do not bring the server back
 
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { UsageError } from "#core/errors.js";
 import { type Account, blockedFolder, serverAccount } from "./account.js";
@@ -36,7 +44,7 @@ export function findHome(folder: string): Home {
   const real = realpathSync(folder);
   const own = join(real, ".gen-durable");
   const account = serverAccount([join(own, "postgres"), own, real]);
-  const barredBy = account === undefined ? undefined : blockedFolder(account, existsSync(own) ? own : real);
+  const barredBy = account === undefined ? undefined : blockedFolder(account, real);
   if (barredBy === undefined || account === undefined) return homeAt(real, own, account, undefined);
   if (existsSync(join(own, "postgres"))) {
     throw new UsageError(
@@ -52,6 +60,8 @@ export function findHome(folder: string): Home {
 export function prepareParent(home: Home): void {
   try {
     mkdirSync(home.parent, { recursive: true, mode: 0o755 });
+    // Whatever root's umask is, the server's account must be able to enter; what is in here has modes of its own.
+    if (home.account !== undefined) for (const folder of foldersOfOurs(home)) chmodSync(folder, 0o755);
     const ignore = join(home.parent, ".gitignore");
     if (!existsSync(ignore)) writeFileSync(ignore, "*\n");
   } catch (error) {
@@ -61,6 +71,12 @@ export function prepareParent(home: Home): void {
       { cause: error },
     );
   }
+}
+
+/** The folders above the home that are ours to open: those of root that hold nothing but what we make. */
+function foldersOfOurs({ parent }: Home): string[] {
+  const folders = dirname(parent) === SYSTEM_FOLDER ? [SYSTEM_FOLDER, parent] : [parent];
+  return folders.filter((folder) => statSync(folder).uid === 0);
 }
 
 /** The URL of the server on `port`. @throws UsageError when the password cannot be read. */

@@ -76,6 +76,7 @@ function isAlive(pid: number): boolean {
 /** Where it cannot be told, a live process counts as the postmaster: refusing to start is safer than starting twice. */
 function isPostmasterOf(pid: number, home: Home): boolean {
   if (process.platform === "linux") {
+    if (isZombie(pid)) return false;
     try {
       // A postmaster's working folder is its data folder; only its own user and root may look.
       return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(home.data);
@@ -85,6 +86,17 @@ function isPostmasterOf(pid: number, home: Home): boolean {
   }
   if (process.platform === "win32") return true;
   return commandOf(() => execFileSync("ps", ["-p", String(pid), "-o", "comm="], { encoding: "utf8" }));
+}
+
+/** In a container whose first process does not wait for its orphans, a killed postmaster keeps its pid. */
+function isZombie(pid: number): boolean {
+  try {
+    // The state follows the command, which is in parentheses and may hold anything.
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return /^[ZX]/.test(stat.slice(stat.lastIndexOf(")") + 2));
+  } catch {
+    return false;
+  }
 }
 
 function commandOf(read: () => string): boolean {
