@@ -151,6 +151,9 @@ test("an error is told with its causes", () => {
   expect(describeError(new Error("fetch failed", { cause: refused }))).toBe(
     "fetch failed; caused by: connect ECONNREFUSED",
   );
+  expect(describeError(new Error(`cannot load: ${refused.message}`, { cause: refused }))).toBe(
+    "cannot load: connect ECONNREFUSED",
+  );
   expect(describeError(new AggregateError([new Error("a"), new Error("b")], "all failed"))).toBe(
     "all failed [a; b]",
   );

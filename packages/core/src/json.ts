@@ -62,9 +62,11 @@ export function storableText(text: string, maxBytes: number = ERROR_BYTES_MAX): 
 export function describeError(error: unknown, maxBytes: number = ERROR_BYTES_MAX): string {
   const parts: string[] = [];
   const seen = new Set<unknown>();
-  for (let current = error; parts.length < CAUSES_MAX && !seen.has(current); ) {
+  for (let current = error; seen.size < CAUSES_MAX && !seen.has(current); ) {
     seen.add(current);
-    parts.push(describeOne(current));
+    const part = describeOne(current);
+    // Many messages quote their cause already.
+    if (!parts.some((told) => told.includes(part))) parts.push(part);
     const cause = causeOf(current);
     if (cause === undefined) break;
     current = cause;
