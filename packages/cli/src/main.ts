@@ -1,11 +1,16 @@
 // Main: the command line. Each command is a file under commands/; this one puts them together and ends the process.
 
 import { Command, CommanderError } from "commander";
+import { cancelCommand } from "./commands/cancel.js";
 import { dbCommand } from "./commands/db.js";
 import { initCommand } from "./commands/init.js";
 import { insertCommand } from "./commands/insert.js";
+import { listCommand } from "./commands/list.js";
 import { migrateCommand } from "./commands/migrate.js";
 import { nodesCommand } from "./commands/nodes.js";
+import { retryCommand } from "./commands/retry.js";
+import { showCommand } from "./commands/show.js";
+import { signalCommand } from "./commands/signal.js";
 import { startCommand } from "./commands/start.js";
 import { statusCommand } from "./commands/status.js";
 import { EXIT, reportError } from "./exit.js";
@@ -37,7 +42,12 @@ function buildProgram(): Command {
     startCommand(),
     migrateCommand(),
     insertCommand(),
+    signalCommand(),
     statusCommand(),
+    listCommand(),
+    showCommand(),
+    retryCommand(),
+    cancelCommand(),
     nodesCommand(),
     dbCommand(),
   ])

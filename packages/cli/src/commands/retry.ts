@@ -1,0 +1,54 @@
+// `gen-durable retry`: runs the failed step of failed instances again.
+
+import type { Command } from "commander";
+import { EXIT } from "../exit.js";
+import {
+  type DatabaseFlags,
+  examples,
+  instanceIds,
+  newCommand,
+  type OutputFlags,
+  withDatabase,
+  withJson,
+} from "../options.js";
+import { print, printJson } from "../output.js";
+import { withClient } from "../project.js";
+
+const REFUSALS = {
+  not_found: "there is no such instance",
+  not_failed: "it has not failed",
+  duplicate: "its correlation key is occupied now",
+} as const;
+
+export function retryCommand(): Command {
+  return withJson(
+    withDatabase(newCommand("retry", "run the failed step of a failed instance again")).argument(
+      "<ids...>",
+      "the instances' ids",
+      instanceIds,
+    ),
+  )
+    .addHelpText(
+      "after",
+      `\nIts attempts count from 0 again. Exit status 1 when one of them was refused.\n${examples(
+        "gen-durable retry 1234",
+        "gen-durable list --status failed --json | jq '.instances[].id' | xargs gen-durable retry",
+      )}`,
+    )
+    .action(async (ids: number[], flags: DatabaseFlags & OutputFlags) => {
+      const answers = await withClient(flags, {}, async (client) => {
+        const found: ({ instance: number } & Awaited<ReturnType<typeof client.retry>>)[] = [];
+        for (const instance of ids) found.push({ instance, ...(await client.retry(instance)) });
+        return found;
+      });
+      if (answers.some(({ ok }) => !ok)) process.exitCode = EXIT.failure;
+      if (flags.json === true) return printJson(answers);
+      for (const answer of answers) {
+        if (answer.ok) print(`${answer.instance} runs again`);
+        else {
+          const occupant = answer.reason === "duplicate" ? ` by ${answer.id}` : "";
+          print(`${answer.instance} refused: ${REFUSALS[answer.reason]}${occupant}`);
+        }
+      }
+    });
+}
