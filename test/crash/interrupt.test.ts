@@ -1,7 +1,7 @@
 // Ctrl-C, as a terminal sends it: SIGINT to every process of the foreground group, the embedded Postgres not among them.
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -11,6 +11,8 @@ import { until } from "../support/until.js";
 
 const BIN = resolve("packages/cli/bin/gen-durable.js");
 const folder = mkdtempSync(join(tmpdir(), "gen-durable-interrupt-"));
+// The embedded server of a root process runs as another user, who must be able to enter.
+chmodSync(folder, 0o755);
 const { GEN_DURABLE_DATABASE_URL: _url, DATABASE_URL: _other, ...env } = process.env;
 const groups: ChildProcess[] = [];
 

@@ -11,6 +11,7 @@ export interface RowSpec {
   step?: string;
   state?: unknown;
   attempt?: number;
+  wake_reason?: "signal" | "timeout" | "children" | null;
   visit?: number;
   crashes?: number;
   reaps?: number;

@@ -12,7 +12,8 @@ export interface Random {
 export function seededRandom(name: string): Random {
   const given = process.env.GEN_DURABLE_TEST_SEED;
   const seed = given === undefined ? randomInt(2 ** 31) : Number(given);
-  console.error(`${name}: GEN_DURABLE_TEST_SEED=${seed}`);
+  // Not through console: jest would add a page about where this line is.
+  process.stderr.write(`${name}: GEN_DURABLE_TEST_SEED=${seed}\n`);
   let state = seed;
   const next = (): number => {
     state = (state + 0x6d2b79f5) | 0;
