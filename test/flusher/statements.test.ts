@@ -1,6 +1,8 @@
 // How many statements a flush takes, and how Postgres runs them.
 import { beforeAll, beforeEach, describe, expect, test } from "@jest/globals";
+import { Connection } from "#core/database/connection.js";
 import { Statements } from "#core/database/statements.js";
+import { ownTransaction, type Session } from "#flusher/env.js";
 import { flush } from "#flusher/flush.js";
 import { createDatabase } from "../support/database.js";
 import {
@@ -8,6 +10,7 @@ import {
   CLAIM,
   children,
   done,
+  executingRows,
   flushEnv,
   flusherConnection,
   next,
@@ -88,6 +91,39 @@ describe("statement counts", () => {
       "COMMIT",
     ]);
   });
+});
+
+test("STM-08: behind a transaction pooler nothing is prepared, and each transaction states its settings", async () => {
+  const bare = await Connection.open(database.settings({ prepare: false }), { role: "flusher test" });
+  const seen: unknown[] = [];
+  const session: Session = {
+    command: (text) => bare.command(text),
+    run: async (statement, values) => {
+      seen.push(
+        ...(await bare.run({
+          name: "",
+          text: "SELECT current_setting('lock_timeout') AS wait, current_setting('enable_seqscan') AS scan",
+        })),
+      );
+      return bare.run(statement, values);
+    },
+  };
+  const [id = 0] = await executingRows(database, 1);
+  const result = await flush(session, [outcomeOf(id, done())], {
+    ...env,
+    transaction: ownTransaction(false),
+  });
+  const left = await bare.run({
+    name: "",
+    text: "SELECT current_setting('lock_timeout') AS wait FROM pg_prepared_statements",
+  });
+  await bare.close();
+  expect(result.committed).toHaveLength(1);
+  expect(seen).toEqual([
+    { wait: "100ms", scan: "off" },
+    { wait: "100ms", scan: "off" },
+  ]);
+  expect(left).toEqual([]);
 });
 
 describe("plans over 50,000 other executing rows", () => {

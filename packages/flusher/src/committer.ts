@@ -51,6 +51,9 @@ export class Committer {
   /** Tries to connect in a row that failed; at least 1 while the last connection has brought nothing to its end. */
   #failures = 0;
   #downSinceMs: number | undefined;
+  #closing = false;
+  /** What the gate gives up when it is closed. */
+  readonly #lastPokes: string[] = [];
 
   constructor(options: CommitterOptions) {
     this.#options = options;
@@ -64,7 +67,11 @@ export class Committer {
         poke === "postgres"
           ? {
               channel: pokeChannel(database.schema),
-              gate: new PokeGate({ send: onOwedPokes, nowMs: monotonicMs }),
+              gate: new PokeGate({
+                send: (payloads) =>
+                  this.#closing ? this.#lastPokes.push(...payloads) : onOwedPokes(payloads),
+                nowMs: monotonicMs,
+              }),
             }
           : null,
     };
@@ -127,8 +134,11 @@ export class Committer {
     }
   }
 
+  /** Sends what is still owed and closes the connection. */
   async close(): Promise<void> {
+    this.#closing = true;
     this.#env.poke?.gate.close();
+    if (this.#lastPokes.length > 0) await this.poke(this.#lastPokes);
     await this.#connection?.close();
   }
 

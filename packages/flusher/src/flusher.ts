@@ -24,7 +24,7 @@ export interface FlusherOptions {
   ledger: Pick<Ledger, "onTheWay" | "outcomesArrive" | "addPendingBytes">;
   maxBatch: number;
   maxDelayMs: number;
-  committer: Pick<Committer, "flush" | "giveBack" | "poke">;
+  committer: Pick<Committer, "flush" | "giveBack" | "poke" | "close">;
   report: (message: FromFlusher) => void;
   /** What nothing in here can explain; the thread ends. */
   fatal: (error: unknown) => void;
@@ -92,7 +92,7 @@ export class Flusher {
   consider(): void {
     if (this.#busy) return;
     clearTimeout(this.#timer);
-    const { nowMs, report } = this.#options;
+    const { nowMs, report, committer } = this.#options;
     const work = this.#next(nowMs());
     if (typeof work === "function") {
       this.#busy = true;
@@ -106,8 +106,9 @@ export class Flusher {
     } else if (work < Number.POSITIVE_INFINITY) {
       this.#timer = setTimeout(() => this.consider(), Math.ceil(work));
     } else if (this.#draining) {
-      this.#draining = false;
-      report({ type: "drained" });
+      // Nothing comes after this: the thread stays busy for good.
+      this.#busy = true;
+      committer.close().then(() => report({ type: "drained" }), this.#options.fatal);
     }
   }
 
