@@ -2,7 +2,20 @@
 
 export type { CallOptions, NamedInsertOptions } from "#core/client/call.js";
 export type { CancelOptions, Client, SignalOptions } from "#core/client/client.js";
+export type { CancelAnswer, RetryResult } from "#core/client/control.js";
+export type { InsertResult } from "#core/client/insert.js";
 export type { ClientOptions } from "#core/client/options.js";
+export type { PgPool, Tx } from "#core/client/session.js";
+export type { SignalRequest, SignalResult, SignalTarget } from "#core/client/signal.js";
+export type { SignalOrInsertResult } from "#core/client/signalOrInsert.js";
+export type {
+  InstanceDetails,
+  InstancePage,
+  InstanceSummary,
+  ListFilter,
+  ListPage,
+} from "#core/client/view.js";
+export type { WaitAnswer, WaitOptions } from "#core/client/waitAnswer.js";
 export { defineConfig, type GenDurableConfig } from "#core/config/config.js";
 export { type Child, childOf } from "#core/definition/child.js";
 export type { FsmDefinition, InputOfFsm, ResultOfFsm, SignalsOfFsm } from "#core/definition/definition.js";
