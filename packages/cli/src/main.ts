@@ -1,4 +1,5 @@
 // Main: the command line. Each command is a file under commands/; this one puts them together and ends the process.
+// A command imports what it works with when it runs, so that help and mistakes are answered at once.
 
 import { Command, CommanderError } from "commander";
 import { cancelCommand } from "./commands/cancel.js";

@@ -1,7 +1,7 @@
 // Project: what a command works on: the folder, its configuration, and the database that they lead to.
 // J1  The embedded server is used from openProject to close(); whoever closes last stops it.
 
-import { type Client, createClient } from "#core/client/client.js";
+import type { Client } from "#core/client/client.js";
 import type { GenDurableConfig } from "#core/config/config.js";
 import type { SettingFlags } from "#core/config/flags.js";
 import { type DatabaseSource, type ResolvedConfig, resolveSettings } from "#core/config/resolve.js";
@@ -140,6 +140,7 @@ export async function withClient<T>(
     const { url, schema, prepare } = project.settings.database;
     // Without a URL libpq's variables decide, and nothing else may.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith("PG")));
+    const { createClient } = await import("#core/client/client.js");
     const client = createClient({ schema, prepare, ...(url === undefined ? {} : { url }) }, { env });
     try {
       return await body(client, project);

@@ -12,7 +12,6 @@ import {
   withJson,
 } from "../options.js";
 import { print, printJson } from "../output.js";
-import { withClient } from "../project.js";
 
 interface CancelFlags extends DatabaseFlags, OutputFlags {
   reason?: string;
@@ -47,6 +46,7 @@ export function cancelCommand(): Command {
     )
     .action(async (ids: number[], flags: CancelFlags) => {
       const { reason, force = false, cascade = false } = flags;
+      const { withClient } = await import("../project.js");
       const answers = await withClient(flags, {}, async (client) => {
         const found: { instance: number; answer: Awaited<ReturnType<typeof client.cancel>> }[] = [];
         for (const instance of ids)

@@ -2,8 +2,6 @@
 
 import { dirname } from "node:path";
 import type { Command } from "commander";
-import { findConfigFile } from "../configFile.js";
-import { findEmbedded, stopEmbedded } from "../embedded/attach.js";
 import { EXIT, Refusal } from "../exit.js";
 import { examples, newCommand, type OutputFlags, withJson } from "../options.js";
 import { count, print, printJson } from "../output.js";
@@ -25,8 +23,9 @@ function urlCommand(): Command {
       "after",
       `\nThis is the one place where a password is printed: the output is meant for other programs.\n${examples('psql "$(gen-durable db url)"', 'DATABASE_URL="$(gen-durable db url)" node app.js')}`,
     )
-    .action((flags: DbFlags) => {
-      const folder = folderOf(flags);
+    .action(async (flags: DbFlags) => {
+      const { findEmbedded } = await import("../embedded/attach.js");
+      const folder = await folderOf(flags);
       const url = findEmbedded(folder);
       if (url === undefined)
         throw new Refusal(`no Postgres of its own is running in ${folder}: \`gen-durable start\` starts it`);
@@ -43,7 +42,8 @@ function stopCommand(): Command {
       `\nThe last process that uses the server stops it by itself. One that was killed could not: this command does.\n${examples("gen-durable db stop")}`,
     )
     .action(async (flags: DbFlags) => {
-      const folder = folderOf(flags);
+      const { stopEmbedded } = await import("../embedded/attach.js");
+      const folder = await folderOf(flags);
       const answer = await stopEmbedded(folder, { force: flags.force === true });
       if (flags.json === true) {
         printJson(answer);
@@ -63,7 +63,8 @@ function withFolder(command: Command): Command {
 }
 
 /** The folder that the server belongs to: the config file's, else the current one. The file itself is not loaded. */
-function folderOf(flags: DbFlags): string {
+async function folderOf(flags: DbFlags): Promise<string> {
+  const { findConfigFile } = await import("../configFile.js");
   const config = findConfigFile(process.cwd(), flags.config);
   return config === undefined ? process.cwd() : dirname(config);
 }

@@ -4,7 +4,6 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import type { Command } from "commander";
 import { UsageError } from "#core/errors.js";
-import { findConfigFile } from "../configFile.js";
 import { Refusal } from "../exit.js";
 import { examples, newCommand, type OutputFlags, withJson } from "../options.js";
 import { print, printJson, stdoutColors } from "../output.js";
@@ -60,7 +59,8 @@ export function initCommand(): Command {
       "after",
       `\nFiles that are there already stay as they are.\n${examples("gen-durable init", "gen-durable init my-project")}`,
     )
-    .action((argument: string, flags: OutputFlags) => {
+    .action(async (argument: string, flags: OutputFlags) => {
+      const { findConfigFile } = await import("../configFile.js");
       const folder = resolve(argument);
       const existing = existsSync(folder) ? findConfigFile(folder) : undefined;
       if (existing !== undefined)

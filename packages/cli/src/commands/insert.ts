@@ -19,7 +19,6 @@ import {
   withJson,
 } from "../options.js";
 import { print, printJson } from "../output.js";
-import { withClient } from "../project.js";
 
 interface InsertFlags extends DatabaseFlags, OutputFlags {
   machineVersion?: number;
@@ -87,6 +86,7 @@ async function insert(fsm: string, state: unknown, flags: InsertFlags): Promise<
     ...(flags.key === undefined ? {} : { correlationKey: flags.key }),
     ...(flags.scope === undefined ? {} : { correlationScope: flags.scope.map(status) }),
   };
+  const { withClient } = await import("../project.js");
   const results = await withClient(flags, { createsEmbedded: true }, async (client) => {
     const found: Awaited<ReturnType<typeof client.insertByName>>[] = [];
     let left = count;

@@ -15,7 +15,6 @@ import {
   withJson,
 } from "../options.js";
 import { type Column, formatDuration, print, printJson, stdoutColors, table } from "../output.js";
-import { withClient } from "../project.js";
 import { status } from "./insert.js";
 
 interface ListFlags extends DatabaseFlags, OutputFlags {
@@ -51,6 +50,7 @@ export function listCommand(): Command {
       ),
     )
     .action(async (flags: ListFlags) => {
+      const { withClient } = await import("../project.js");
       const page = await withClient(flags, {}, (client) =>
         client.list(
           {

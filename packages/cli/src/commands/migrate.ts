@@ -1,7 +1,6 @@
 // `gen-durable migrate`: brings the schema up to this version.
 
 import type { Command } from "commander";
-import { migrate } from "#core/database/migrate.js";
 import {
   type DatabaseFlags,
   examples,
@@ -11,7 +10,6 @@ import {
   withJson,
 } from "../options.js";
 import { count, print, printJson } from "../output.js";
-import { openConnection, withProject } from "../project.js";
 
 export function migrateCommand(): Command {
   return withJson(
@@ -22,6 +20,8 @@ export function migrateCommand(): Command {
       `\nMigrations only go forward, and may be run again and from many places at once. \`start\` migrates by itself unless\n--no-migrate is given.\n${examples("gen-durable migrate", "gen-durable migrate --database-url postgres://localhost/app --schema jobs")}`,
     )
     .action(async (flags: DatabaseFlags & OutputFlags) => {
+      const { openConnection, withProject } = await import("../project.js");
+      const { migrate } = await import("#core/database/migrate.js");
       await withProject(flags, { createsEmbedded: true }, async (project) => {
         const connection = await openConnection(project);
         try {

@@ -10,13 +10,14 @@ import {
   withJson,
 } from "../options.js";
 import { type Column, formatDuration, print, printJson, stdoutColors, table } from "../output.js";
-import { withDatabaseConnection } from "../project.js";
-import { type NodeReport, readNodes } from "../reports.js";
+import type { NodeReport } from "../reports.js";
 
 export function nodesCommand(): Command {
   return withJson(withDatabase(newCommand("nodes", "list the nodes of this database, and what each holds")))
     .addHelpText("after", examples("gen-durable nodes", "gen-durable nodes --json | jq '.[].id'"))
     .action(async (flags: DatabaseFlags & OutputFlags) => {
+      const { withDatabaseConnection } = await import("../project.js");
+      const { readNodes } = await import("../reports.js");
       const nodes = await withDatabaseConnection(flags, ({ connection, statements, settings }) =>
         readNodes(connection, statements, settings.nodeTimeoutMs),
       );

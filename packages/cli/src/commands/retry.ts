@@ -12,7 +12,6 @@ import {
   withJson,
 } from "../options.js";
 import { print, printJson } from "../output.js";
-import { withClient } from "../project.js";
 
 const REFUSALS = {
   not_found: "there is no such instance",
@@ -36,6 +35,7 @@ export function retryCommand(): Command {
       )}`,
     )
     .action(async (ids: number[], flags: DatabaseFlags & OutputFlags) => {
+      const { withClient } = await import("../project.js");
       const answers = await withClient(flags, {}, async (client) => {
         const found: ({ instance: number } & Awaited<ReturnType<typeof client.retry>>)[] = [];
         for (const instance of ids) found.push({ instance, ...(await client.retry(instance)) });

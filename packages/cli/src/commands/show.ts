@@ -12,7 +12,6 @@ import {
   withJson,
 } from "../options.js";
 import { print, printJson, stdoutColors } from "../output.js";
-import { withClient } from "../project.js";
 
 const NAME_WIDTH = 14;
 
@@ -28,6 +27,7 @@ export function showCommand(): Command {
       `\nExit status 1 when there is no such instance.\n${examples("gen-durable show 1234", "gen-durable show order:42 --json | jq .state")}`,
     )
     .action(async (target: string, flags: DatabaseFlags & OutputFlags) => {
+      const { withClient } = await import("../project.js");
       const instance = await withClient(flags, {}, async (client) => {
         if (/^\d+$/.test(target)) return client.get(Number(target));
         const { instances } = await client.list({ correlationKey: target }, { limit: 1 });

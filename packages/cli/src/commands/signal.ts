@@ -12,7 +12,6 @@ import {
   withJson,
 } from "../options.js";
 import { print, printJson } from "../output.js";
-import { withClient } from "../project.js";
 
 interface SignalFlags extends DatabaseFlags, OutputFlags {
   dedupKey?: string;
@@ -37,6 +36,7 @@ export function signalCommand(): Command {
     )
     .action(async (target: string, name: string, payload: unknown, flags: SignalFlags) => {
       const isId = /^\d+$/.test(target) && flags.byKey !== true;
+      const { withClient } = await import("../project.js");
       const result = await withClient(flags, {}, (client) =>
         client.signal(isId ? Number(target) : target, name, payload, {
           ...(flags.dedupKey === undefined ? {} : { dedupKey: flags.dedupKey }),

@@ -3,14 +3,11 @@
 import { type Command, Option } from "commander";
 import { monotonicMs } from "#core/clock.js";
 import type { GenDurableConfig } from "#core/config/config.js";
-import { shortPath } from "../compile.js";
-import { loadConfigFile } from "../configFile.js";
 import { EXIT } from "../exit.js";
 import type { LogFormat } from "../logs.js";
 import type { LogLevel, NodeLog } from "../node/log.js";
 import type { RunningNode } from "../node/run.js";
 import { type DatabaseFlags, examples, integer, newCommand, withDatabase } from "../options.js";
-import { configOf, namingFile, settingFlags } from "../project.js";
 
 interface StartFlags extends DatabaseFlags {
   workers?: number;
@@ -76,7 +73,6 @@ export function startCommand(): Command {
 }
 
 async function start(flags: StartFlags): Promise<void> {
-  // A node's parts are loaded by this command alone; the others start faster without them.
   const { createLog } = await import("../logs.js");
   const log = createLog({
     ...(flags.logLevel === undefined ? {} : { level: flags.logLevel }),
@@ -99,6 +95,9 @@ async function start(flags: StartFlags): Promise<void> {
 
 async function startFrom(flags: StartFlags, log: NodeLog): Promise<RunningNode> {
   const { startNode } = await import("../node.js");
+  const { shortPath } = await import("../compile.js");
+  const { loadConfigFile } = await import("../configFile.js");
+  const { configOf, namingFile, settingFlags } = await import("../project.js");
   const file = await loadConfigFile(process.cwd(), configOf(flags));
   const origin =
     file.path === undefined

@@ -11,8 +11,7 @@ import {
   withJson,
 } from "../options.js";
 import { type Column, count, formatDuration, print, printJson, stdoutColors, table } from "../output.js";
-import { withDatabaseConnection } from "../project.js";
-import { type QueueReport, readNodes, readQueues, readStalled, type StalledReport } from "../reports.js";
+import type { QueueReport, StalledReport } from "../reports.js";
 import { nodeTable } from "./nodes.js";
 
 export function statusCommand(): Command {
@@ -26,6 +25,8 @@ export function statusCommand(): Command {
   )
     .addHelpText("after", examples("gen-durable status", "gen-durable status --json | jq .stalled"))
     .action(async (flags: DatabaseFlags & OutputFlags) => {
+      const { withDatabaseConnection } = await import("../project.js");
+      const { readNodes, readQueues, readStalled } = await import("../reports.js");
       const status = await withDatabaseConnection(
         flags,
         async ({ connection, statements, settings, databaseText }) => ({
