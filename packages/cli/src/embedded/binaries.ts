@@ -5,13 +5,16 @@
 import { randomBytes } from "node:crypto";
 import {
   accessSync,
+  chmodSync,
   constants,
   cpSync,
   existsSync,
   lstatSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
 } from "node:fs";
 import { createRequire } from "node:module";
@@ -93,6 +96,7 @@ function copyOf(source: string, home: Home, version: string): string {
         verbatimSymlinks: true,
         filter: (path) => !path.endsWith(".a"),
       });
+      openForAll(temporary);
       makeLinks(temporary);
       renameSync(temporary, copy);
     } catch (error) {
@@ -108,4 +112,14 @@ function copyOf(source: string, home: Home, version: string): string {
   }
   accessSync(join(copy, "native", "bin"), constants.X_OK);
   return copy;
+}
+
+/** Modes are copied too, and may be what kept the server's account out. */
+function openForAll(folder: string): void {
+  chmodSync(folder, 0o755);
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) openForAll(path);
+    else if (entry.isFile()) chmodSync(path, (statSync(path).mode & 0o100) === 0 ? 0o644 : 0o755);
+  }
 }
