@@ -69,8 +69,10 @@ function expectByIndex(plan: PlanNode, rowsMax: number): void {
   expect(indexes).not.toContain("gen_durable_concurrency_active");
   expect(indexes).toContain("gen_durable_pick");
   expect(indexes).toContain("gen_durable_pkey");
-  // The loose scan reads a row a priority, and one past the last; a lock may look at a row more.
-  for (const node of reads) expect(node["Actual Rows"] ?? 0).toBeLessThanOrEqual(rowsMax + 3);
+  // The loose scan reads a row a priority, and one past the last. A bitmap counts the dead versions, which the claims
+  // that were rolled back here have left.
+  for (const node of reads.filter((read) => read["Node Type"] !== "Bitmap Index Scan"))
+    expect(node["Actual Rows"] ?? 0).toBeLessThanOrEqual(rowsMax + 3);
   expect(plan["Actual Rows"]).toBe(rowsMax);
 }
 
