@@ -34,6 +34,7 @@ export interface Slots {
   dispatch(rows: readonly HeldRow[]): void;
   freeSlots(queueIndex: number): number;
   unstarted(queueIndex: number): number;
+  running(queueIndex: number): number;
 }
 
 export interface PickerOptions {
@@ -48,8 +49,8 @@ export interface PickerOptions {
   minDemand: number;
   known: KnownDefinitions;
   rules: StepRules;
-  database: Database;
-  ledger: Ledger;
+  database: Pick<Database, "run" | "isUp" | "statements">;
+  ledger: Pick<Ledger, "pendingBytes">;
   held: HeldTable;
   slots: Slots;
   report: Report;
@@ -260,7 +261,10 @@ export class Picker {
     this.#cursor.drop();
     const failure = classifyFailure(error);
     // When the database is back, the coordinator pokes.
-    if (failure === "connection") return;
+    if (failure === "connection") {
+      this.#emptyAtMs = monotonicMs();
+      return;
+    }
     this.#options.report.trouble(`picking from queue ${this.#options.queue}`, error);
     if (failure === "data" || failure === "constraint") this.#rowsMax = Math.max(1, pick.wanted >> 1);
     this.#emptyAtMs = monotonicMs() + REFUSED_RETRY_MS;
@@ -268,18 +272,16 @@ export class Picker {
 
   #wanted(): number {
     const options = this.#options;
-    const freeSlots = options.slots.freeSlots(options.queueIndex);
-    const begun = options.concurrency - freeSlots;
-    const waiting = this.#marks.count;
-    const unstarted = options.slots.unstarted(options.queueIndex) + waiting;
+    const unstarted = options.slots.unstarted(options.queueIndex) + this.#marks.count;
+    const running = options.slots.running(options.queueIndex);
     return demandOf({
       concurrency: options.concurrency,
-      freeSlots,
+      freeSlots: options.slots.freeSlots(options.queueIndex),
       unstarted,
       prefetch: this.#prefetch(),
       minDemand: options.minDemand,
       room: options.held.room,
-      uncommitted: Math.max(0, this.#heldCount - begun - unstarted),
+      uncommitted: Math.max(0, this.#heldCount - running - unstarted),
       uncommittedBytes: options.ledger.pendingBytes(options.flusher),
     });
   }
@@ -288,7 +290,7 @@ export class Picker {
     const { prefetch } = this.#options;
     if (prefetch !== "auto") return prefetch;
     const windowMs = Math.max(2 * this.#roundTripMs, PREFETCH_WINDOW_MS_MIN);
-    return Math.min(this.#pace.rowsIn(windowMs), PREFETCH_ROWS_MAX);
+    return Math.min(this.#pace.rowsIn(windowMs, monotonicMs()), PREFETCH_ROWS_MAX);
   }
 
   /** Marks and hands out rows of the line while slots are free for them (marks.ts). */
