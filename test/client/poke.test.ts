@@ -7,7 +7,7 @@ import { type Client, createClient } from "#core/client/client.js";
 import { defineFsm } from "#core/definition/fsm.js";
 import { pokeChannel } from "#core/poke.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
-import { insertRow } from "../support/rows.js";
+import { insertRow, type RowSpec } from "../support/rows.js";
 import { until } from "../support/until.js";
 
 const plain = defineFsm({ name: "plain", steps: { start: (ctx) => ctx.done() } });
@@ -134,7 +134,7 @@ test("a local client reaches the threads of its process and nobody else", async 
 });
 
 test("a signal pokes the queue of the instance that it wakes, once for many, and nobody for one that sleeps on", async () => {
-  const spec = { status: "awaiting_signal", awaits: ["go"], queue: "woken" } as const;
+  const spec: RowSpec = { status: "awaiting_signal", awaits: ["go"], queue: "woken" };
   const ids = [
     await insertRow(database, spec),
     await insertRow(database, spec),

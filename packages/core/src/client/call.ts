@@ -20,6 +20,10 @@ export type InsertArguments<Input> =
     ? [options?: InsertOptions<Input> & CallOptions]
     : [options: InsertOptions<Input> & CallOptions];
 
+/** The same, for an insert that has no call of its own. */
+export type BufferedArguments<Input> =
+  Record<never, never> extends Input ? [options?: InsertOptions<Input>] : [options: InsertOptions<Input>];
+
 export interface NamedInsertOptions extends InsertSettings, CallOptions {
   /** A JSON object; the node checks it by the machine's schema when the first step runs. */
   state?: Record<string, unknown>;

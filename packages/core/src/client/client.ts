@@ -10,6 +10,7 @@ import { checkName, describe } from "../name.js";
 import type { ChildInsert } from "../protocol/outcome.js";
 import {
   type AnyFsm,
+  type BufferedArguments,
   type CallOptions,
   type InsertArguments,
   type NamedInsertOptions,
@@ -19,6 +20,7 @@ import {
 import { readFsm } from "./catalogue.js";
 import { type CancelAnswer, cancelInstance, type RetryResult, retryInstance } from "./control.js";
 import { type InsertResult, insertRows } from "./insert.js";
+import { InsertBuffer } from "./insertBuffer.js";
 import { type FindDatabase, locateDatabase } from "./locate.js";
 import { type CheckedOptions, type ClientOptions, checkClientOptions } from "./options.js";
 import { Poker } from "./poker.js";
@@ -73,6 +75,7 @@ export class Client {
   readonly #session: Session;
   readonly #poker: Poker;
   readonly #waiters: Waiters;
+  readonly #buffer: InsertBuffer;
 
   constructor(options: ClientOptions = {}, seams: ClientSeams = {}) {
     const env = seams.env ?? process.env;
@@ -86,6 +89,10 @@ export class Client {
     });
     this.#poker = new Poker(this.#session, poke);
     this.#waiters = new Waiters(this.#session, tickMs);
+    this.#buffer = new InsertBuffer({
+      ...this.#options.insertBatcher,
+      insert: (rows) => insertRows(rows, this.#target({})),
+    });
   }
 
   /**
@@ -115,6 +122,18 @@ export class Client {
       encodeInsert(runtime, row, this.#limits, `rows[${index}]`),
     );
     return insertRows(encoded, this.#target(call));
+  }
+
+  /**
+   * Creates an instance without waiting for it, and without its id: with `insertBatcher` rows are written together some
+   * milliseconds later, and until then are lost with the process; without it, or when too many wait, the row is there when the
+   * call returns. A duplicate is dropped silently. `close` writes what waits. @throws as `insert` does
+   */
+  async insertBuffered<Input, Result, Signals>(
+    fsm: FsmDefinition<Input, Result, Signals>,
+    ...[options]: BufferedArguments<Input>
+  ): Promise<void> {
+    await this.#buffer.add(encodeInsert(runtimeOf(fsm), options, this.#limits));
   }
 
   /** Creates an instance of a machine that nodes have registered, without its code. @throws UsageError UNKNOWN_FSM */
@@ -245,8 +264,12 @@ export class Client {
   /** Ends what the client has opened, and every wait with an error; a pool that it was given stays open. */
   async close(): Promise<void> {
     this.#waiters.close();
-    await this.#poker.close();
-    await this.#session.close();
+    try {
+      await this.#buffer.close();
+    } finally {
+      await this.#poker.close();
+      await this.#session.close();
+    }
   }
 
   async #insertOne(row: ChildInsert, call: CallOptions): Promise<InsertResult> {

@@ -4,6 +4,8 @@ import { z } from "zod";
 import { UsageError } from "../errors.js";
 import { joinPath } from "../json.js";
 import { DURATION_MS_MAX } from "../name.js";
+import { CHUNK_ROWS_MAX } from "./insert.js";
+import type { InsertBatcher } from "./insertBuffer.js";
 import { SCHEMA_DEFAULT } from "./locate.js";
 import type { PokeTransport } from "./poker.js";
 import type { PgPool } from "./session.js";
@@ -24,6 +26,8 @@ export interface ClientOptions {
   poke?: PokeTransport;
   /** Bytes of one JSON value; absent: 4 MiB. Not above the nodes' own limit. */
   maxPayloadBytes?: number;
+  /** How `insertBuffered` gathers rows; absent or false: it writes each at once. */
+  insertBatcher?: InsertBatcher | false;
   /** `waitFor` asks the database once a tick for all its callers; absent: every 25 ms. */
   wait?: { tickMs?: number };
 }
@@ -35,6 +39,7 @@ export interface CheckedOptions {
   prepare: boolean;
   poke: PokeTransport;
   maxPayloadBytes: number;
+  insertBatcher: { maxRows: number; maxDelayMs: number; maxBuffered: number };
   tickMs: number;
 }
 
@@ -62,6 +67,16 @@ const shape = z.strictObject({
     .min(1)
     .max(256 * 1024 * 1024)
     .optional(),
+  insertBatcher: z
+    .union([
+      z.literal(false),
+      z.strictObject({
+        maxRows: z.number().int().min(1).max(CHUNK_ROWS_MAX).optional(),
+        maxDelayMs: z.number().min(0).max(60_000).optional(),
+        maxBuffered: z.number().int().min(0).max(1_000_000).optional(),
+      }),
+    ])
+    .optional(),
   wait: z.strictObject({ tickMs: z.number().min(1).max(DURATION_MS_MAX).optional() }).optional(),
 });
 
@@ -82,7 +97,7 @@ export function checkClientOptions(
       },
     );
   }
-  const { url, pool, schema, prepare, poke, maxPayloadBytes, wait } = parsed.data;
+  const { url, pool, schema, prepare, poke, maxPayloadBytes, insertBatcher, wait } = parsed.data;
   if (url !== undefined && pool !== undefined)
     throw new UsageError("INVALID_OPTION", "url and pool exclude each other; give one of them", {
       path: "pool",
@@ -94,6 +109,14 @@ export function checkClientOptions(
     prepare: prepare ?? pool === undefined,
     poke: poke ?? "postgres",
     maxPayloadBytes: maxPayloadBytes ?? PAYLOAD_BYTES_MAX_DEFAULT,
+    insertBatcher:
+      insertBatcher === undefined || insertBatcher === false
+        ? { maxRows: 1, maxDelayMs: 0, maxBuffered: 0 }
+        : {
+            maxRows: insertBatcher.maxRows ?? 100,
+            maxDelayMs: insertBatcher.maxDelayMs ?? 15,
+            maxBuffered: insertBatcher.maxBuffered ?? 10_000,
+          },
     tickMs: wait?.tickMs ?? 25,
   };
 }
