@@ -138,7 +138,8 @@ export class StepRun {
   }
 
   #run(of: Pick<Call, "of" | "error">, state: unknown, code: (ctx: unknown) => unknown): void {
-    const call: Call = { ...of, maker: new OutcomeMaker(), signal: new LazySignal() };
+    // Spelt out: a spread costs more here than the rest of a run.
+    const call: Call = { of: of.of, error: of.error, maker: new OutcomeMaker(), signal: new LazySignal() };
     this.#call = call;
     if (this.#abortion !== undefined) call.signal.abort(this.#abortion);
     const context = new Context({

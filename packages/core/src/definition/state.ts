@@ -18,13 +18,17 @@ const CODE = "INVALID_STATE";
 export function encodeInitialState(fsm: RuntimeFsm, state: unknown, use: StateUse): JsonText {
   const schema = fsm.stateSchema;
   if (schema === null) return encodeObject(state === undefined ? {} : state, use);
-  return encodeInput(schema, state === undefined ? absentValue(schema) : state, { ...use, code: CODE });
+  return encodeInput(schema, state === undefined ? absentValue(schema) : state, {
+    path: use.path,
+    maxBytes: use.maxBytes,
+    code: CODE,
+  });
 }
 
 /** The state that a step hands to the next one. */
 export function encodeNextState(fsm: RuntimeFsm, state: unknown, use: StateUse): JsonText {
   if (fsm.stateSchema === null) return encodeObject(state, use);
-  return encodeHandedOver(fsm.stateSchema, state, { ...use, code: CODE });
+  return encodeHandedOver(fsm.stateSchema, state, { path: use.path, maxBytes: use.maxBytes, code: CODE });
 }
 
 function encodeObject(state: unknown, { path, maxBytes }: StateUse): JsonText {
