@@ -138,7 +138,7 @@ test("a parent whose last children were deleted by hand wakes; one that still ha
   await insertRow(database, { status: "runnable", parent_id: orphan, parent_visit: 1 });
   const waiting = await insertRow(database, { status: "awaiting_children", visit: 2, children_pending: 1 });
   await insertRow(database, { status: "runnable", parent_id: waiting, parent_visit: 2 });
-  expect(await wakeOrphanedParents(connection, statements)).toEqual(["p"]);
+  expect(await wakeOrphanedParents(connection, statements)).toEqual({ queues: ["p"], afterId: 0 });
   expect(await readRow(database, orphan)).toMatchObject({
     status: "runnable",
     wake_reason: "children",

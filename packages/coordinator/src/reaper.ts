@@ -42,6 +42,8 @@ export class Reaper {
   readonly #options: ReaperOptions;
   readonly #sweeping: Duty;
   readonly #watching: Duty;
+  /** Where the next look for orphaned parents starts. */
+  #orphansAfterId = 0;
 
   constructor(options: ReaperOptions) {
     this.#options = options;
@@ -73,7 +75,12 @@ export class Reaper {
     const { database, intervalMs } = this.#options;
     await database.run("sweeper", async (connection) => {
       if (this.#judgesLeasesInMs() <= 0) await this.#reap(connection, null);
-      const queues = await wakeOrphanedParents(connection, database.statements);
+      const { queues, afterId } = await wakeOrphanedParents(
+        connection,
+        database.statements,
+        this.#orphansAfterId,
+      );
+      this.#orphansAfterId = afterId;
       if (queues.length > 0) this.#options.onReturned(queues);
     });
     // A young node sweeps as soon as it may judge.

@@ -17,6 +17,8 @@ import type { Report } from "./report.js";
 const ASK_SPACING_MS = 20;
 /** Spreads the nodes that wait for the same instant. */
 const JITTER_MS = 4;
+/** The one wait that cannot be skipped, for another transaction that enters the same correlation key. The lane is shared with leases. */
+const LOCK_TIMEOUT_MS = 500;
 const RETRY_MS_MIN = 50;
 const RETRY_MS_MAX = 1_000;
 
@@ -113,7 +115,11 @@ export class Timers {
     const { database, report } = this.#options;
     const isDue = this.#deadlineAtMs <= monotonicMs();
     if (!isDue) return DUE_HORIZON_MS;
-    const woken = await database.run("keeper", (connection) => fireTimeouts(connection, database.statements));
+    const woken = await database.run("keeper", (connection) =>
+      fireTimeouts(connection, database.statements, {
+        transact: (batch) => connection.transaction(batch, { lockTimeoutMs: LOCK_TIMEOUT_MS }),
+      }),
+    );
     this.#deadlineAtMs = Number.POSITIVE_INFINITY;
     if (woken.length > 0) {
       this.#retryMs = RETRY_MS_MIN;
