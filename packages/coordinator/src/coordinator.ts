@@ -59,6 +59,8 @@ export class Coordinator {
   readonly #reaper: Reaper | undefined;
   readonly #collector: Collector | undefined;
   readonly #flusherUp: boolean[];
+  /** By flusher: the server process of its connection. */
+  readonly #flusherProcess: (number | undefined)[] = [];
   #pickers: readonly Picker[] = [];
   #once: Once | undefined;
   #phase: "starting" | "running" | "draining" | "ended" = "starting";
@@ -321,6 +323,9 @@ export class Coordinator {
         this.#flushersReady++;
         this.#guard(this.#beginWhenReady());
         return;
+      case "session":
+        this.#flusherProcess[flusher] = message.processId;
+        return;
       case "flushed":
         this.#release(message.committed);
         this.#release(message.stale);
@@ -378,6 +383,7 @@ export class Coordinator {
       settings: this.#task.settings.database,
       report: this.#report,
       isDatabaseUp: () => this.#database.isUp,
+      isOwnFlusher: (processId) => this.#flusherProcess.includes(processId),
       onPoke: (queue, dueInMs) => this.#heed([{ queue, dueInMs }]),
       onCancel: (id) => {
         for (const { row } of this.#held.all()) if (row.id === id) this.#crew.abort(row.seat, "cancelled");

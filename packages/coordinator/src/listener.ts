@@ -3,7 +3,7 @@
 // LI1  A poke is a hint: whatever is lost here costs a poll.
 // LI2  The connection is heart-beaten; lost or half open, that is noticed within 15 s, and it is reopened with backoff,
 //      for ever. What was missed meanwhile is caught up by one pick of every queue (`onCatchUp`).
-// LI3  Notifications of our own are ignored: who sent them knows already.
+// LI3  Notifications of our own, and of this node's flushers, are ignored: the coordinator knows already.
 
 import { setTimeout as delay } from "node:timers/promises";
 import { monotonicMs } from "#core/clock.js";
@@ -23,6 +23,8 @@ const RECONNECT_MS_MAX = 2_000;
 export interface ListenerOptions {
   settings: DatabaseSettings;
   report: Report;
+  /** Whether a session's server process serves a flusher of this node. */
+  isOwnFlusher(processId: number): boolean;
   /** Whether the loss of this connection deserves a line of its own: not while the database is down for everybody. */
   isDatabaseUp(): boolean;
   onPoke(queue: string, dueInMs: number): void;
@@ -111,7 +113,8 @@ export class Listener {
         answerTimeoutMs: ANSWER_TIMEOUT_MS,
         onLost: (error) => lose(error),
         onNotification: (channel, payload, processId) => {
-          if (channel === this.#channel && processId !== connection.processId) this.#receive(payload);
+          if (channel !== this.#channel || processId === connection.processId) return;
+          if (!this.#options.isOwnFlusher(processId)) this.#receive(payload);
         },
       });
     } catch (error) {

@@ -180,6 +180,7 @@ export class Committer {
           await connection.run(statements.get("flusher/state_session"), [String(LOCK_TIMEOUT_MS)]);
         this.#server = await readServer(connection, statements);
         this.#connection = connection;
+        this.#options.report({ type: "session", processId: connection.processId });
         this.#failures = 1;
         this.#up();
       } catch (error) {

@@ -42,6 +42,8 @@ export type ToFlusher =
 export type FromFlusher =
   /** The connection stands; sent once after the start. */
   | { type: "ready" }
+  /** The server process of its connection, at each opening: what it notifies, this node knows from "flushed" already. */
+  | { type: "session"; processId: number | undefined }
   /** COMMIT returned (or the batch was found committed). The rows are no longer held. */
   | {
       type: "flushed";
