@@ -1,8 +1,9 @@
 // Every ts block of the README and of docs/ compiles against what is published, as its reader would compile it.
-// A block stands alone. One that is no whole file says so: ```ts fragment.
+// A block stands alone, beside the machine that the guides have in fsms/checkout.ts. One that is no whole file says so:
+// ```ts fragment.
 
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "@jest/globals";
 
@@ -27,6 +28,8 @@ test("the code in README and docs compiles", () => {
   const folder = resolve(".cache", `docs-${process.pid}`);
   mkdirSync(folder, { recursive: true });
   try {
+    mkdirSync(join(folder, "fsms"));
+    cpSync("test/docs/checkout.ts", join(folder, "fsms/checkout.ts"));
     let blocks = 0;
     for (const file of documents()) {
       for (const { code, line } of codeBlocks(file)) {

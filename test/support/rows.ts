@@ -23,15 +23,15 @@ export interface RowSpec {
   concurrency_shard?: number | null;
   rate_limit?: string | null;
   weight?: number;
-  awaits?: string[];
-  await_seen?: number[];
+  awaits?: readonly string[];
+  await_seen?: readonly number[];
   parent_id?: number | null;
   parent_visit?: number | null;
   children_pending?: number;
   cancel_requested?: boolean;
   cancel_reason?: string | null;
   correlation_key?: string | null;
-  correlation_scope?: Status[];
+  correlation_scope?: readonly Status[];
   result?: unknown;
   last_error?: string | null;
   eligibleInMs?: number;

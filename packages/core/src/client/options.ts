@@ -15,21 +15,21 @@ export const PAYLOAD_BYTES_MAX_DEFAULT = 4 * 1024 * 1024;
 
 export interface ClientOptions {
   /** A `postgres://` URL. Without it and without `pool`: GEN_DURABLE_DATABASE_URL, DATABASE_URL, PG*, the folder's server. */
-  url?: string;
+  url?: string | undefined;
   /** A `pg` pool of the caller's. It is used as it is and never closed. */
-  pool?: PgPool;
+  pool?: PgPool | undefined;
   /** The schema of the engine's tables; absent: GEN_DURABLE_SCHEMA, else `gen_durable`. */
-  schema?: string;
+  schema?: string | undefined;
   /** Named prepared statements; absent: true for a pool of the client's own, false for a given one. False behind a pooler that cannot keep them. */
-  prepare?: boolean;
+  prepare?: boolean | undefined;
   /** How nodes hear of new work: `postgres` NOTIFY (default), `local` to this process only, `none`: they poll. */
-  poke?: PokeTransport;
+  poke?: PokeTransport | undefined;
   /** Bytes of one JSON value; absent: 4 MiB. Not above the nodes' own limit. */
-  maxPayloadBytes?: number;
+  maxPayloadBytes?: number | undefined;
   /** How `insertBuffered` gathers rows; absent or false: it writes each at once. */
-  insertBatcher?: InsertBatcher | false;
+  insertBatcher?: InsertBatcher | false | undefined;
   /** `waitFor` asks the database once a tick for all its callers; absent: every 25 ms. */
-  wait?: { tickMs?: number };
+  wait?: { tickMs?: number | undefined } | undefined;
 }
 
 export interface CheckedOptions {
