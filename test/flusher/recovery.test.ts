@@ -146,6 +146,24 @@ test("what a split batch has committed before the connection died stays answered
   expect(all.map((o) => o.id).sort((a, b) => a - b)).toEqual(ids);
 });
 
+test("a failure that no splitting cures keeps what was committed before it, too", async () => {
+  const ids = await executingRows(database, 4);
+  const outcomes = ids.map((id, i) => outcomeOf(id, i === 3 ? done('"\\u0000"') : done()));
+  let begun = 0;
+  const session = recorded(connection);
+  const broken: Session = {
+    run: session.run,
+    command: async (text) => {
+      if (text.startsWith("BEGIN") && ++begun === 3)
+        throw Object.assign(new Error("no such table"), { code: "42P01" });
+      await session.command(text);
+    },
+  };
+  const { done: answered, unanswered, rest, cause } = await interrupted(flush(broken, outcomes, env));
+  expect([answered.committed.length, unanswered, rest.length]).toEqual([2, null, 2]);
+  expect(cause).toMatchObject({ code: "42P01" });
+});
+
 test("the server names itself and its timeline", async () => {
   expect(await readServer(connection, env.statements)).toMatch(/^\d+\/[0-9A-F]{8}$/);
 });

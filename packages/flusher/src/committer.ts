@@ -152,10 +152,11 @@ export class Committer {
         this.#failures = 0;
         return value;
       } catch (error) {
-        const isLost = error instanceof FlushInterrupted || classifyFailure(error) === "connection";
-        if (!isLost && (puzzled || error instanceof InvariantError)) throw error;
+        const cause = error instanceof FlushInterrupted ? error.cause : error;
+        const isLost = classifyFailure(cause) === "connection";
+        if (!isLost && (puzzled || cause instanceof InvariantError)) throw cause;
         puzzled ||= !isLost;
-        this.#lastError = error instanceof FlushInterrupted ? error.cause : error;
+        this.#lastError = cause;
         this.#drop();
       }
     }

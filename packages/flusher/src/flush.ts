@@ -30,7 +30,10 @@ export interface Unanswered {
   owed: readonly QueueDue[];
 }
 
-/** The connection was lost. What was answered before stands; the rest is as it was, except for one open question. */
+/**
+ * The connection was lost, or Postgres refused for a reason (`cause`) that no splitting cures. What was answered before
+ * stands; the rest is as it was, except for one open question.
+ */
 export class FlushInterrupted extends Error {
   readonly done: FlushResult;
   readonly unanswered: Unanswered | null;
@@ -65,7 +68,7 @@ interface Attempt {
 
 /**
  * Commits outcomes. Usually one transaction; a batch that cannot commit as a whole is split.
- * @throws FlushInterrupted when the connection is lost, and what Postgres says when it is neither data nor contention.
+ * @throws FlushInterrupted when the connection is lost, or when the failure is neither data nor contention.
  */
 export async function flush(
   session: Session,
@@ -88,13 +91,12 @@ export async function flush(
       mergeResult(total, await commitBatch(session, attempt, env, open));
     } catch (error) {
       const failure = classifyFailure(error);
-      if (failure === "connection") {
-        const unsent = open.unanswered === null ? [...work, attempt] : work;
-        const rest = unsent.flatMap(originals);
-        throw new FlushInterrupted(error, total, open.unanswered, rest);
+      if (failure !== "connection") await session.command(env.transaction.rollback).catch(() => undefined);
+      if (failure === "connection" || failure === "other") {
+        const unanswered = failure === "connection" ? open.unanswered : null;
+        const unsent = unanswered === null ? [...work, attempt] : work;
+        throw new FlushInterrupted(error, total, unanswered, unsent.flatMap(originals));
       }
-      await session.command(env.transaction.rollback).catch(() => undefined);
-      if (failure === "other") throw error;
       if (isLockTimeout(error)) waited++;
       else if (failure === "contention") await sleep(contendedDelayMs(attempt.retries));
       const { again, deferred, refused } = afterFailure(attempt, error, failure, open.entering);

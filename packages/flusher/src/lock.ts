@@ -29,19 +29,38 @@ export interface LockedBatch {
   xid: string | null;
 }
 
-interface LockRow extends Record<string, unknown> {
-  n: number;
+/** What stands in a locked row. */
+interface LockRow {
   held: boolean | null;
   gate: string | null;
   shard: number | null;
   enters: boolean;
   cancelled: string | null;
   on_cancel: string | null;
-  now_visit: number | null;
-  now_attempt: number | null;
-  ours: boolean;
-  xid: string;
+  visit: number;
+  attempt: number;
+  ours: boolean | null;
 }
+
+/** A row of lock_batch.sql: the first one is about all that is plain. */
+interface LockAnswer extends LockRow, Record<string, unknown> {
+  places: string | null;
+  xid: string | null;
+  n: number | null;
+}
+
+/** Held, and there is nothing else to say. */
+const PLAIN: LockRow = {
+  held: true,
+  gate: null,
+  shard: null,
+  enters: false,
+  cancelled: null,
+  on_cancel: null,
+  visit: 0,
+  attempt: 0,
+  ours: true,
+};
 
 export async function lockBatch(
   session: Session,
@@ -95,18 +114,24 @@ async function lockRows(
   env: FlushEnv,
 ): Promise<LockedRows> {
   const ids = [...outcomes.map((o) => o.id), ...parents];
-  const rows = await session.run<LockRow>(env.statements.get("flusher/lock_batch"), [
+  const rows = await session.run<LockAnswer>(env.statements.get("flusher/lock_batch"), [
     plainArray(ids),
     textArray(outcomes.map((o) => o.claim)),
     plainArray(outcomes.map((o) => o.visit)),
   ]);
-  const found = new Map(rows.map((row) => [row.n - 1, row]));
-  const missing = ids.filter((_, i) => !found.has(i));
+  const found: (LockRow | undefined)[] = Array(ids.length);
+  for (const row of rows) {
+    if (row.n !== null) found[row.n - 1] = row;
+    else if (row.places) for (const place of row.places.split(",")) found[Number(place) - 1] = PLAIN;
+  }
+  const missing = ids.filter((_, i) => found[i] === undefined);
   const there = missing.length === 0 ? NOBODY : await findUnlocked(session, missing, env);
   return {
-    own: outcomes.map((o, i) => found.get(i) ?? (there.has(o.id) ? "locked" : "absent")),
-    lockedParents: new Set(parents.filter((id, i) => !found.has(outcomes.length + i) && there.has(id))),
-    xid: rows[0]?.xid ?? null,
+    own: outcomes.map((o, i) => found[i] ?? (there.has(o.id) ? "locked" : "absent")),
+    lockedParents: new Set(
+      parents.filter((id, i) => found[outcomes.length + i] === undefined && there.has(id)),
+    ),
+    xid: found.some((row) => row !== undefined) ? (rows[0]?.xid ?? null) : null,
   };
 }
 
@@ -135,11 +160,11 @@ function isCancelledToEnd(row: LockRow | "locked" | "absent" | undefined): boole
 
 /** Whether the row shows that this very outcome was committed by an earlier try that got no answer. */
 function isLanded(outcome: WireOutcome, row: LockRow, env: FlushEnv): boolean {
-  if (env.resent?.has(outcome) !== true || row.now_visit === null) return false;
+  if (env.resent?.has(outcome) !== true) return false;
   const { decision, visit, attempt } = outcome;
-  if (decision.kind === "next" && decision.inline) return row.ours && row.now_visit === visit + 1;
-  if (decision.kind === "retry") return row.now_visit === visit && row.now_attempt === attempt + 1;
-  return row.now_visit > visit;
+  if (decision.kind === "next" && decision.inline) return row.ours === true && row.visit === visit + 1;
+  if (decision.kind === "retry") return row.visit === visit && row.attempt === attempt + 1;
+  return row.visit > visit;
 }
 
 function holdOf(outcome: WireOutcome, row: LockRow): HeldOutcome {
