@@ -57,4 +57,4 @@ export type { Schedule } from "#core/schedule.js";
 export { createClient } from "./client.js";
 export type { LogLevel, NodeLog } from "./node/log.js";
 export type { NodeEnd, RunningNode } from "./node/run.js";
-export { type StartOptions, startNode } from "./node.js";
+export { type StartOptions, startNode } from "./startNode.js";

@@ -4,9 +4,12 @@
 // G2  A record is a snapshot: what a step changes after it has logged it does not change the line, and what cannot
 //     travel (a function, a cycle, a Proxy) costs its own field at most.
 
+import { createRequire } from "node:module";
+// The modules' timers, not the globals: user code may replace those.
+import { clearTimeout, setTimeout } from "node:timers";
 import { types } from "node:util";
 import type { MessagePort } from "node:worker_threads";
-import bunyan from "bunyan";
+import type bunyan from "bunyan";
 import type { ExecutorLog } from "#core/protocol/executor.js";
 
 /** Units that a thread may log at once; a unit is a record of a kilobyte. Enough for 10,000 lines of one step. */
@@ -26,11 +29,15 @@ const BATCH_DELAY_MS = 20;
 
 type Record_ = Record<string, unknown>;
 
+/** Most threads never log: they start without the library. */
+const require = createRequire(import.meta.url);
+const loadBunyan = (): typeof bunyan => require("bunyan") as typeof bunyan; // what its types describe
+
 export class LogSink {
-  readonly logger: bunyan;
+  readonly #facts: { thread: number; now: () => number };
   readonly #port: MessagePort;
   readonly #now: () => number;
-  readonly #setTimeout = setTimeout; // kept from before any user code
+  #logger: bunyan | undefined;
   #records: Record_[] = [];
   #dropped = 0;
   #units = BURST_UNITS;
@@ -41,10 +48,21 @@ export class LogSink {
     this.#port = port;
     this.#now = facts.now;
     this.#refilledAtMs = facts.now();
-    this.logger = bunyan.createLogger({
+    this.#facts = facts;
+  }
+
+  /** A logger whose records carry these fields. */
+  child(fields: Readonly<Record<string, unknown>>): bunyan {
+    this.#logger ??= this.#makeLogger();
+    return this.#logger.child(fields, true);
+  }
+
+  #makeLogger(): bunyan {
+    const { createLogger, stdSerializers } = loadBunyan();
+    return createLogger({
       name: "gen-durable",
-      thread: facts.thread,
-      serializers: { err: bunyan.stdSerializers.err, error: bunyan.stdSerializers.err },
+      thread: this.#facts.thread,
+      serializers: { err: stdSerializers.err, error: stdSerializers.err },
       streams: [
         {
           type: "raw",
@@ -53,11 +71,6 @@ export class LogSink {
         },
       ],
     });
-  }
-
-  /** A logger whose records carry these fields. */
-  child(fields: Readonly<Record<string, unknown>>): bunyan {
-    return this.logger.child(fields, true);
   }
 
   /** Posts what waits. */
@@ -79,7 +92,7 @@ export class LogSink {
     else this.#records.push(snapshot);
     if (this.#records.length >= BATCH_MAX) this.flush();
     else if (this.#timer === undefined) {
-      this.#timer = this.#setTimeout(() => {
+      this.#timer = setTimeout(() => {
         this.#timer = undefined;
         this.flush();
       }, BATCH_DELAY_MS);
@@ -121,12 +134,10 @@ function plainOf(value: unknown): { plain: unknown; length: number } | undefined
       return { plain: cut(`${value}`), length: 16 };
     case "object": {
       if (value === null || types.isDate(value)) return { plain: value, length: 24 };
-      const text = bunyan.safeCycles();
+      const { safeCycles, stdSerializers } = loadBunyan();
       try {
-        const json = JSON.stringify(
-          types.isNativeError(value) ? bunyan.stdSerializers.err(value) : value,
-          text,
-        );
+        const plain = types.isNativeError(value) ? stdSerializers.err(value) : value;
+        const json = JSON.stringify(plain, safeCycles());
         if (json.length > TEXT_LENGTH_MAX) return { plain: cut(json), length: TEXT_LENGTH_MAX };
         return { plain: JSON.parse(json), length: json.length };
       } catch {

@@ -9,10 +9,15 @@ import { packOutcomes } from "#core/protocol/codec.js";
 import type { FromExecutor } from "#core/protocol/executor.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 
+/** Characters of states and results after which outcomes are posted without waiting for the turn to end: a message is
+ *  packed and copied whole. */
+const OUTCOMES_LENGTH_MAX = 4 * 1024 * 1024;
+
 export class Outbox {
   readonly #control: MessagePort;
   readonly #flusherPorts: readonly MessagePort[];
   readonly #outcomes: WireOutcome[][];
+  #length = 0;
   #ended: number[] = [];
   #distrusted: number[] = [];
 
@@ -25,6 +30,8 @@ export class Outbox {
   addOutcome(flusher: number, outcome: WireOutcome): void {
     this.#outcomes[flusher]?.push(outcome);
     this.#ended.push(outcome.seat, outcome.generation);
+    this.#length += lengthOf(outcome);
+    if (this.#length > OUTCOMES_LENGTH_MAX) this.post();
   }
 
   addDistrusted(seat: number, generation: number): void {
@@ -33,6 +40,7 @@ export class Outbox {
 
   /** X1. */
   post(): void {
+    this.#length = 0;
     for (const [flusher, outcomes] of this.#outcomes.entries()) {
       if (outcomes.length === 0) continue;
       this.#outcomes[flusher] = [];
@@ -51,5 +59,18 @@ export class Outbox {
 
   #tell(message: FromExecutor): void {
     this.#control.postMessage(message);
+  }
+}
+
+function lengthOf({ decision }: WireOutcome): number {
+  switch (decision.kind) {
+    case "done":
+      return decision.result.length;
+    case "stop":
+      return decision.reason.length;
+    case "children":
+      return decision.children.reduce((sum, child) => sum + child.state.length, decision.state.length);
+    default:
+      return decision.state.length;
   }
 }

@@ -9,6 +9,7 @@
 // R3  `handle` sees the state that the step was given, not what the step made of it.
 
 import { types } from "node:util";
+import { TIMER_MS_MAX } from "#core/clock.js";
 import type { Limits } from "#core/definition/admission.js";
 import { decide } from "#core/definition/decide.js";
 import type { RuntimeFsm, RuntimeStep } from "#core/definition/definition.js";
@@ -267,7 +268,8 @@ export function runRow(row: ClaimedRow, environment: StepEnvironment): Promise<W
     let timer: NodeJS.Timeout | undefined;
     const limit = (run: StepRun): void => {
       clearTimeout(timer);
-      if (run.timeoutMs !== null) timer = setTimeout(() => run.abort("timeout"), run.timeoutMs);
+      if (run.timeoutMs !== null && run.timeoutMs <= TIMER_MS_MAX)
+        timer = setTimeout(() => run.abort("timeout"), run.timeoutMs);
     };
     const run = new StepRun(row, environment, {
       handling: limit,

@@ -11,6 +11,7 @@ import { GenDurableError } from "#core/errors.js";
 import type { AbortReason, CatalogueEntry, FromExecutor, ToExecutor } from "#core/protocol/executor.js";
 import type { LostRow } from "#core/protocol/flusher.js";
 import type { HeldRow } from "../held.js";
+import { NONE_READY_MS_MAX } from "./bounds.js";
 import { Dispatch } from "./dispatch.js";
 import type { CrewOptions } from "./events.js";
 import { Member } from "./member.js";
@@ -18,7 +19,6 @@ import { Permits } from "./permits.js";
 import { Quarantine } from "./quarantine.js";
 import { Sessions } from "./sessions.js";
 import { TimeLimits } from "./timeLimits.js";
-import { NONE_READY_MS_MAX } from "./timing.js";
 import { isOverdue, Watchdog } from "./watchdog.js";
 
 export class Crew {

@@ -10,10 +10,10 @@ import { packRows } from "#core/protocol/codec.js";
 import type { ToExecutor } from "#core/protocol/executor.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 import type { HeldRow, HeldTable } from "../held.js";
+import { CHUNK_LENGTH_MAX, CHUNK_ROWS_MAX } from "./bounds.js";
 import type { Member } from "./member.js";
 import type { Permits } from "./permits.js";
 import type { TimeLimits } from "./timeLimits.js";
-import { CHUNK_ROWS_MAX } from "./timing.js";
 
 interface Candidate {
   member: Member;
@@ -140,11 +140,19 @@ export class Dispatch {
     const { chosen, control } = member;
     if (chosen.length === 0) return;
     member.chosen = [];
-    for (let start = 0; start < chosen.length; start += CHUNK_ROWS_MAX)
-      sendChunk(
-        control,
-        chosen.length <= CHUNK_ROWS_MAX ? chosen : chosen.slice(start, start + CHUNK_ROWS_MAX),
-      );
+    let chunk: ClaimedRow[] = [];
+    let length = 0;
+    for (const row of chosen) {
+      const rowLength = row.state.length + (row.inbox?.length ?? 0) + (row.children?.length ?? 0);
+      if (chunk.length === CHUNK_ROWS_MAX || (chunk.length > 0 && length + rowLength > CHUNK_LENGTH_MAX)) {
+        sendChunk(control, chunk);
+        chunk = [];
+        length = 0;
+      }
+      chunk.push(row);
+      length += rowLength;
+    }
+    sendChunk(control, chunk);
   }
 
   /** After their rows: a thread takes messages in order. */

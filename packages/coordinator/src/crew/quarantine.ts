@@ -8,14 +8,14 @@
 
 import { monotonicMs } from "#core/clock.js";
 import type { HeldRow } from "../held.js";
-import type { Member } from "./member.js";
-import type { Permits } from "./permits.js";
 import {
   QUARANTINE_ALONE_MS,
   QUARANTINE_REST_MS,
   QUARANTINE_WAIT_MS,
   QUARANTINE_WAIT_ONLY_MS,
-} from "./timing.js";
+} from "./bounds.js";
+import type { Member } from "./member.js";
+import type { Permits } from "./permits.js";
 
 export interface QuarantineOptions {
   members: readonly Member[];

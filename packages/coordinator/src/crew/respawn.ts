@@ -1,7 +1,7 @@
 // Respawn: how long a thread's place stays empty after its thread has died.
 
+import { HEALTHY_AFTER_MS, RESPAWN_FIRST_MS, RESPAWN_MAX_MS } from "./bounds.js";
 import type { Member } from "./member.js";
-import { HEALTHY_AFTER_MS, RESPAWN_FIRST_MS, RESPAWN_MAX_MS } from "./timing.js";
 
 /** Counts one death of the member's thread, and returns the milliseconds until the next start. */
 export function countDeath(member: Member, facts: { startedAtMs: number; nowMs: number }): number {

@@ -9,10 +9,10 @@ import { MessageChannel } from "node:worker_threads";
 import { monotonicMs } from "#core/clock.js";
 import type { CatalogueEntry, FromExecutor, SessionTask, WireError } from "#core/protocol/executor.js";
 import { ExecutorPool } from "#executor/pool.js";
+import { CLOSE_MS_MAX, START_MS_MAX } from "./bounds.js";
 import type { CrewOptions } from "./events.js";
 import type { Member, OpenThread } from "./member.js";
 import { countDeath } from "./respawn.js";
-import { CLOSE_MS_MAX, START_MS_MAX } from "./timing.js";
 
 export interface SessionListener {
   /** The thread has loaded its definitions and takes rows. */

@@ -9,8 +9,6 @@
 import { monotonicMs } from "#core/clock.js";
 import type { Ledger } from "#core/ledger.js";
 import type { HeldRow, HeldTable } from "../held.js";
-import type { Member, OpenThread } from "./member.js";
-import type { Permits } from "./permits.js";
 import {
   BLOCKED_AFTER_MS,
   BLOCKED_FOR_GOOD_MS,
@@ -19,7 +17,9 @@ import {
   NEIGHBOURS_MS,
   STEAL_AFTER_MS,
   TIMEOUT_GRACE_MS,
-} from "./timing.js";
+} from "./bounds.js";
+import type { Member, OpenThread } from "./member.js";
+import type { Permits } from "./permits.js";
 
 export interface WatchdogOptions {
   members: readonly Member[];

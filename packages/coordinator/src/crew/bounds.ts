@@ -1,4 +1,4 @@
-// Timing: every bound of the crew, with its reason.
+// Bounds: every bound of the crew, in time and otherwise, with its reason.
 
 /** A row that has not begun after this long, while slots are free elsewhere, goes elsewhere. */
 export const STEAL_AFTER_MS = 50;
@@ -51,3 +51,6 @@ export const QUARANTINE_REST_MS = 100;
 
 /** Rows of one chunk message: enough to make its cost small, few enough for the thread's loop to turn in between. */
 export const CHUNK_ROWS_MAX = 256;
+
+/** Characters of a chunk's states, inboxes and children, beyond its first row: it is copied twice on its way. */
+export const CHUNK_LENGTH_MAX = 4 * 1024 * 1024;
