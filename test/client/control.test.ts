@@ -2,6 +2,8 @@
 
 import { afterAll, beforeAll, expect, test } from "@jest/globals";
 import { type Client, createClient } from "#core/client/client.js";
+import { Session } from "#core/client/session.js";
+import { listInstances } from "#core/client/view.js";
 import { pokeChannel } from "#core/poke.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
 import { insertExecuting, insertRow, insertRows, insertSignal, readRow } from "../support/rows.js";
@@ -349,6 +351,31 @@ test("V1: list pages through a filter, newest first, and finds what is old and r
     { id: rare, status: "failed", queue: "rare" },
   ]);
   expect(await client.list({ fsm: "nobody" })).toEqual({ instances: [], next: null });
+});
+
+test("V1: a page that found nothing in its bound is short, and says where to go on", async () => {
+  const session = new Session({
+    schema: "gen_durable",
+    prepare: true,
+    pool: undefined,
+    locate: async () => ({ url: database.url }),
+  });
+  const old = await insertRow(database, { queue: "sparse" });
+  await insertRows(database, 95, { queue: "dense" });
+  const young = await insertRow(database, { queue: "sparse" });
+  const bounds = { stretchRows: 10, stretchesMax: 3 };
+  const found: number[] = [];
+  let after: number | null = null;
+  let pages = 0;
+  do {
+    const page = await listInstances(session, { queue: "sparse" }, { after }, bounds);
+    found.push(...page.instances.map((instance) => instance.id));
+    after = page.next;
+    pages++;
+  } while (after !== null);
+  await session.close();
+  expect(found).toEqual([young, old]);
+  expect(pages).toBeGreaterThanOrEqual(3);
 });
 
 test("list by status, parent and key", async () => {

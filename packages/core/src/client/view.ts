@@ -108,24 +108,25 @@ export async function listInstances(
   querier: Querier,
   filter: ListFilter,
   page: ListPage,
+  bounds = { stretchRows: STRETCH_ROWS, stretchesMax: STRETCHES_MAX },
 ): Promise<InstancePage> {
   const { limit, after } = checkPage(page);
   const filters = checkFilter(filter);
   const source = sourceOf(filter);
   const instances: InstanceSummary[] = [];
   let below = after;
-  for (let stretches = 0; stretches < STRETCHES_MAX; stretches++) {
+  for (let stretches = 0; stretches < bounds.stretchesMax; stretches++) {
     const wanted = limit - instances.length;
     const rows = await querier.run(`client/${source}`, [
       below,
       String(wanted),
-      String(STRETCH_ROWS),
+      String(bounds.stretchRows),
       ...filters,
     ]);
     for (const row of rows) instances.push(summaryOf(row.summary));
     if (rows.length === wanted) return { instances, next: instances.at(-1)?.id ?? null };
     if (source !== "list_instances") return { instances, next: null };
-    const [end] = await querier.run("client/find_stretch", [below, String(STRETCH_ROWS)]);
+    const [end] = await querier.run("client/find_stretch", [below, String(bounds.stretchRows)]);
     if (end === undefined) return { instances, next: null };
     below = String(readId(end.id));
   }
