@@ -80,7 +80,7 @@ async function decisionOf(
 }
 
 describe("outcomes", () => {
-  test("a step's outcome carries its row's identity and what it was shown", async () => {
+  test("a step's outcome carries its row's identity and the awaited signals that it was handed", async () => {
     const definition = machine((ctx) => ctx.next("other", { n: ctx.state.n + 1 }));
     const inbox = JSON.stringify([
       { id: 11, name: "go", payload: 1 },
@@ -99,7 +99,7 @@ describe("outcomes", () => {
       parentId: 3,
       parentVisit: 4,
       awaited: [11],
-      shown: [11, 12],
+      shown: [11],
       decision: { kind: "next", step: "other", state: '{"n":2}' },
     });
   });

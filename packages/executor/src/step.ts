@@ -237,6 +237,8 @@ export class StepRun {
     this.#call = undefined;
     const { row } = this;
     const inbox = inboxOf(row);
+    const awaited =
+      inbox.length === 0 ? NO_IDS : inbox.filter(({ name }) => row.awaits.includes(name)).map(({ id }) => id);
     const outcome: WireOutcome = {
       id: row.id,
       claim: row.claim,
@@ -250,11 +252,9 @@ export class StepRun {
       queue: row.queue,
       parentId: row.parentId,
       parentVisit: row.parentVisit,
-      awaited:
-        inbox.length === 0
-          ? NO_IDS
-          : inbox.filter(({ name }) => row.awaits.includes(name)).map(({ id }) => id),
-      shown: inbox.length === 0 ? NO_IDS : inbox.map(({ id }) => id),
+      awaited,
+      // Not the whole inbox: a signal that was there before anybody awaited its name must still wake a later await.
+      shown: awaited,
       durationMs: this.#environment.now() - this.#beganAtMs,
       decision,
     };

@@ -62,7 +62,7 @@ export interface WireOutcome {
   parentVisit: number | null;
   /** Ids of the awaited signals that the step received: consumed by next and children. */
   awaited: readonly number[];
-  /** Ids of all signals that the step was shown: what a park has already seen. */
+  /** Ids of the signals that the step was handed as awaited: what a park has already seen. What merely lay in its inbox wakes. */
   shown: readonly number[];
   /** How long user code ran, milliseconds. */
   durationMs: number;
