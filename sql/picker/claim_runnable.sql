@@ -8,7 +8,8 @@
 --          $5 definition names text[], $6 their versions int[] (same length),
 --          $7 priorities int[] ascending or NULL (find them), $8 resume after eligible_at timestamptz[] and
 --          $9 after id bigint[] (same length; '-infinity' and 0: from the start),
---          $10 as of timestamptz or NULL (now), $11 bytes at most float8 (at least one row is claimed).
+--          $10 as of timestamptz or NULL (now), $11 bytes at most float8 (at least one row is claimed),
+--          $12 ids to leave out bigint[]: rows that the database refused to claim a moment ago.
 -- Returns: the claimed rows in pick order, with what their steps need; inbox and children are only said to be there.
 --          `seen`: how many rows were found, more than are claimed where the bytes ended the batch.
 -- Locks:   gen_durable, FOR NO KEY UPDATE SKIP LOCKED in pick order: it never waits, so order cannot deadlock.
@@ -44,7 +45,7 @@ candidates AS MATERIALIZED (
             WHERE g.queue = $1::text AND g.status = 'runnable' AND g.priority = p.priority
               AND g.eligible_at <= coalesce($10::timestamptz, now())
               AND (g.eligible_at, g.id) > (p.after_at, p.after_id)
-              AND g.concurrency_key IS NULL AND g.rate_limit IS NULL
+              AND g.concurrency_key IS NULL AND g.rate_limit IS NULL AND g.id <> ALL ($12::bigint[])
               -- IS TRUE keeps the membership a hashed lookup; a bare IN would become a join.
               AND ((g.fsm, g.fsm_version) IN (SELECT * FROM unnest($5::text[], $6::int[]))) IS TRUE
             ORDER BY g.eligible_at, g.id

@@ -44,6 +44,8 @@ export interface ClaimRequest {
   /** Which rows are due; null: by the database's clock. */
   asOf?: Date | null;
   bytesMax?: number;
+  /** Ids to leave out. */
+  without?: readonly number[];
 }
 
 export interface Claim {
@@ -96,6 +98,7 @@ export async function claimRunnable(
     places === null ? null : places.map((place) => place.id),
     request.asOf ?? null,
     request.bytesMax ?? CLAIM_BYTES_MAX,
+    request.without ?? [],
   ]);
   const inboxes = await loadInboxes(
     connection,
