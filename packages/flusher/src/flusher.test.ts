@@ -33,7 +33,6 @@ class Bench {
         outcomesArrive: (_thread, _flusher, count) => {
           this.onTheWay -= count;
         },
-        areStepsObserved: false,
         addPendingBytes: (_flusher, bytes) => {
           this.pendingBytes += bytes;
         },
