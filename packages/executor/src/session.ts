@@ -170,8 +170,10 @@ export class Session implements RunListener {
 
   #turn(): void {
     this.#ledger.tick(this.#task.thread);
+    // What has ended leaves first: a row that begins now may keep the thread for long.
+    this.#post();
     this.#beginRows();
-    this.#outbox.post();
+    this.#post();
     if (this.#waiting === 0 && this.#running.size === 0) {
       clearInterval(this.#ticker);
       this.#ticker = undefined;
@@ -198,11 +200,16 @@ export class Session implements RunListener {
       }
     }
     this.#firstLane = index % Math.max(count, 1);
+  }
+
+  /** Permits go back before their rows are told as ended: whoever hears of it finds the slots free. */
+  #post(): void {
     for (const lane of this.#lanes) {
       if (lane.permitsInHand === 0 || lane.length > 0) continue;
       this.#ledger.putPermits(this.#task.thread, lane.queue, lane.permitsInHand);
       lane.permitsInHand = 0;
     }
+    this.#outbox.post();
   }
 
   /** Begins the next row of the lane that can begin. False when none waits or no permit can be had. */
