@@ -13,7 +13,7 @@ const transform = {
 export default {
   // Two files at once: the tests' own threads and server need cores as well.
   maxWorkers: 2,
-  testTimeout: 30_000,
+  testTimeout: 60_000,
   reporters: [["default", { summaryThreshold: 1 }], "<rootDir>/test/support/countReporter.mjs"],
   projects: [
     {

@@ -8,7 +8,8 @@
 --          $5 definition names text[], $6 their versions int[] (same length),
 --          $7 priorities int[] ascending or NULL (find them), $8 resume after eligible_at timestamptz[] and
 --          $9 after id bigint[] (same length; '-infinity' and 0: from the start),
---          $10 as of timestamptz or NULL (now), $11 bytes at most float8 (at least one row is claimed).
+--          $10 as of timestamptz or NULL (now), $11 bytes at most float8 (at least one row is claimed),
+--          $12 ids to leave out bigint[]: rows that the database refused to claim a moment ago.
 -- Returns: the claimed rows in pick order, with what their steps need; inbox and children are only said to be there.
 --          `seen`: how many rows were found, more than are claimed where the bytes ended the batch.
 -- Locks:   gen_durable, FOR NO KEY UPDATE SKIP LOCKED in pick order: it never waits, so order cannot deadlock.
@@ -44,7 +45,7 @@ candidates AS MATERIALIZED (
             WHERE g.queue = $1::text AND g.status = 'runnable' AND g.priority = p.priority
               AND g.eligible_at <= coalesce($10::timestamptz, now())
               AND (g.eligible_at, g.id) > (p.after_at, p.after_id)
-              AND g.concurrency_key IS NULL AND g.rate_limit IS NULL
+              AND g.concurrency_key IS NULL AND g.rate_limit IS NULL AND g.id <> ALL ($12::bigint[])
               -- IS TRUE keeps the membership a hashed lookup; a bare IN would become a join.
               AND ((g.fsm, g.fsm_version) IN (SELECT * FROM unnest($5::text[], $6::int[]))) IS TRUE
             ORDER BY g.eligible_at, g.id
@@ -80,10 +81,10 @@ claimed AS (
          lease_expires_at = now() + $4::float8 * interval '1 millisecond', updated_at = now()
    WHERE g.id = ANY (ARRAY(SELECT chosen.id FROM chosen))
   RETURNING g.id, g.fsm, g.fsm_version, g.step, g.state, g.attempt, g.visit, g.crashes, g.reaps, g.priority,
-            g.eligible_at, g.awaits, g.await_seen, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason
+            g.eligible_at, g.awaits, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason
 )
 SELECT g.id, g.fsm, g.fsm_version AS version, g.step, g.state, g.attempt, g.visit, g.crashes, g.reaps, g.priority,
-       g.eligible_at::text AS eligible_at, g.awaits, g.await_seen, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason,
+       g.eligible_at::text AS eligible_at, g.awaits, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason,
        -- A wake that is younger than this statement's snapshot brought a signal or children that it cannot see.
        (chosen.inbox_bytes IS NOT NULL OR coalesce(g.wake_reason = 'signal', false)) AS has_inbox,
        (chosen.children_bytes IS NOT NULL OR coalesce(g.wake_reason = 'children', false)) AS has_children,

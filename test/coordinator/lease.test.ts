@@ -45,7 +45,6 @@ function rig() {
         queue: "default",
         priority: 0,
         awaits: [],
-        awaitSeen: [],
         wokenBy: null,
         inbox: null,
         children: null,

@@ -39,7 +39,7 @@ async function preparedSession() {
   await session.query("SET plan_cache_mode = force_generic_plan");
   await session.query(statements.get("node/pin_plans").text);
   await session.query(
-    `PREPARE claim (text, int, text, float8, text[], int[], int[], timestamptz[], bigint[], timestamptz, float8) AS ${
+    `PREPARE claim (text, int, text, float8, text[], int[], int[], timestamptz[], bigint[], timestamptz, float8, bigint[]) AS ${
       statements.get("picker/claim_runnable").text
     }`,
   );
@@ -53,7 +53,7 @@ async function planOf(
   await session.query("BEGIN");
   const { rows } = await session.query(
     `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON)
-     EXECUTE claim ('default', ${rowsMax}, 'n/1', 60000, '{plain}', '{1}', NULL, NULL, NULL, NULL, 16000000)`,
+     EXECUTE claim ('default', ${rowsMax}, 'n/1', 60000, '{plain}', '{1}', NULL, NULL, NULL, NULL, 16000000, '{}')`,
   );
   await session.query("ROLLBACK");
   const [{ Plan: plan }] = rows[0]["QUERY PLAN"];
@@ -79,7 +79,7 @@ function expectByIndex(plan: PlanNode, rowsMax: number): void {
 test("by index alone, however large the batch, whatever the planner knew when it planned", async () => {
   const whileEmpty = await preparedSession();
   await whileEmpty.query(
-    "EXECUTE claim ('default', 1, 'n/1', 60000, '{plain}', '{1}', NULL, NULL, NULL, NULL, 16000000)",
+    "EXECUTE claim ('default', 1, 'n/1', 60000, '{plain}', '{1}', NULL, NULL, NULL, NULL, 16000000, '{}')",
   );
   await fill();
   const unanalyzed = await preparedSession();

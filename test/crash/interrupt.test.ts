@@ -80,4 +80,4 @@ test("Ctrl-C to the whole foreground group drains: the running step ends, the ex
   expect(await statuses()).toEqual(["done"]);
   process.kill(-(again.child.pid ?? 0), "SIGTERM");
   await again.exit;
-}, 90_000);
+}, 240_000);

@@ -39,4 +39,4 @@ test("SIGKILL of the embedded Postgres: the demo brings it back and finishes", a
   expect(output).toContain(`index: ${FILES} files`);
   // The last one out stops the server.
   await until(() => postmasterPid(folder) === undefined, { describe: "the embedded server has stopped" });
-}, 90_000);
+}, 240_000);

@@ -24,7 +24,7 @@ test("killed with SIGKILL three times at random moments, the demo ends with exac
     const indexed = Math.floor(random.between(kill - 1, kill) * (FILES / 5)) + 1;
     const run = startDemo(folder, { url: database.url, flags });
     await until(async () => (await countIndexed(database)) >= indexed || run.child.exitCode !== null, {
-      timeoutMs: 25_000,
+      timeoutMs: 60_000,
       everyMs: 3,
       describe: `${indexed} files are indexed`,
     });
@@ -48,7 +48,7 @@ test("killed with SIGKILL three times at random moments, the demo ends with exac
     expect(visit ?? 0).toBeGreaterThanOrEqual(visits.get(id) ?? 0);
     visits.set(id, visit ?? 0);
   }
-}, 90_000);
+}, 240_000);
 
 test("run again when everything is finished, nothing is done twice", async () => {
   const random = seededRandom("demo, twice");
@@ -61,4 +61,4 @@ test("run again when everything is finished, nothing is done twice", async () =>
   expect(output).toContain("0 new, 20 known from an earlier run");
   expect(await readHistory(database)).toEqual([]);
   expect(await readIndex(database)).toEqual(expected);
-}, 60_000);
+}, 120_000);

@@ -34,11 +34,14 @@ let deadlocks = 0;
 function counted(which: number): Session {
   const session = connections[which] ?? connection;
   return {
-    run: (statement, values) =>
-      session.run(statement, values).catch((error): never => {
-        if (error.code === "40P01") deadlocks++;
+    run: async (statement, values) => {
+      try {
+        return await session.run(statement, values);
+      } catch (error) {
+        if ((error as { code?: string }).code === "40P01") deadlocks++;
         throw error;
-      }),
+      }
+    },
     command: (text) => session.command(text),
   };
 }

@@ -138,12 +138,12 @@ export class NodeProcess {
   }
 
   /** Resolves when the node says that it picks work. @throws with its stderr when it ends before. */
-  async ready(timeoutMs = 20_000): Promise<void> {
+  async ready(timeoutMs = 60_000): Promise<void> {
     await this.logged("the node is running", timeoutMs);
   }
 
   /** Resolves with the first log record whose message contains the text. */
-  logged(text: string, timeoutMs = 20_000): Promise<LogRecord> {
+  logged(text: string, timeoutMs = 60_000): Promise<LogRecord> {
     return until(
       () => {
         const record = this.log.find(({ msg }) => msg.includes(text));

@@ -15,7 +15,7 @@ export async function until<T>(
   condition: () => T | Promise<T>,
   options: UntilOptions = {},
 ): Promise<Exclude<T, false | null | undefined | 0 | "">> {
-  const { timeoutMs = 15_000, describe = "the condition", everyMs = 10 } = options;
+  const { timeoutMs = 30_000, describe = "the condition", everyMs = 10 } = options;
   const endsAt = performance.now() + timeoutMs;
   for (;;) {
     const answer = await condition();

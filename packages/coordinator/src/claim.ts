@@ -44,6 +44,8 @@ export interface ClaimRequest {
   /** Which rows are due; null: by the database's clock. */
   asOf?: Date | null;
   bytesMax?: number;
+  /** Ids to leave out. */
+  without?: readonly number[];
 }
 
 export interface Claim {
@@ -67,7 +69,6 @@ interface ClaimedRecord {
   priority: number;
   eligible_at: string;
   awaits: string[];
-  await_seen: number[];
   wake_reason: WakeReason | null;
   parent_id: number | null;
   parent_visit: number | null;
@@ -97,6 +98,7 @@ export async function claimRunnable(
     places === null ? null : places.map((place) => place.id),
     request.asOf ?? null,
     request.bytesMax ?? CLAIM_BYTES_MAX,
+    request.without ?? [],
   ]);
   const inboxes = await loadInboxes(
     connection,
@@ -165,7 +167,6 @@ function toRow(
     queue: request.queue,
     priority: record.priority,
     awaits: record.awaits,
-    awaitSeen: record.await_seen,
     wokenBy: record.wake_reason,
     inbox: inboxes.get(record.id) ?? null,
     children: children.get(record.id) ?? null,

@@ -174,6 +174,9 @@ export class Coordinator {
       case "drain":
         void this.#drain();
         return;
+      case "observe":
+        this.#ledger.observeSteps(message.steps);
+        return;
       case "renamed":
         this.#renamed(message.node);
         return;
@@ -335,6 +338,9 @@ export class Coordinator {
       case "returned":
         this.#release(message.rows);
         this.#heed(message.pokes);
+        return;
+      case "steps":
+        this.#send(message);
         return;
       case "event":
         this.#report.event(message.name, message.fields);

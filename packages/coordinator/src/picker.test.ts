@@ -19,6 +19,7 @@ function rig(more: Partial<PickerOptions> = {}) {
     backlog: 0,
     isDown: false,
     losesNext: false,
+    poisonId: 0,
     suspects: false,
     lockedMarks: 0,
     picks: 0,
@@ -43,7 +44,12 @@ function rig(more: Partial<PickerOptions> = {}) {
       state.marked.push(...ids);
       return ids.map((id) => ({ id }));
     }
+    if (statement.name === "picker/find_head") return state.poisonId === 0 ? [] : [{ id: state.poisonId }];
     state.picks++;
+    const left = values[11] as number[];
+    if (state.poisonId !== 0 && !left.includes(state.poisonId)) {
+      throw Object.assign(new Error("invalid value"), { code: "22P02" });
+    }
     const count = Math.min(state.backlog, values[1] as number);
     state.backlog -= count;
     if (count === 0) state.empty++;
@@ -60,7 +66,6 @@ function rig(more: Partial<PickerOptions> = {}) {
       priority: 0,
       eligible_at: "2026-01-01 00:00:00+00",
       awaits: [],
-      awaitSeen: [],
       wake_reason: null,
       parent_id: null,
       parent_visit: null,
@@ -237,6 +242,18 @@ test("P4: a claim whose answer was lost is in doubt, and nothing of it is held; 
   state.isDown = false;
   picker.poke();
   await until(() => held.count === 3);
+  await picker.stop();
+});
+
+test("P5: a claim that one row's values make impossible is halved until the row stands alone, and left out", async () => {
+  const { picker, state, held, errors } = rig({ concurrency: 8, prefetch: 0 });
+  state.backlog = 4;
+  state.poisonId = 77;
+  picker.start();
+  await until(() => held.count === 4);
+  // 8, 4, 2, 1, and then without it.
+  expect(state.picks).toBeLessThanOrEqual(7);
+  expect(errors).toEqual([]);
   await picker.stop();
 });
 

@@ -5,6 +5,8 @@
 //     again, so the end of a backlog is not followed by a pick a completion.
 // P3  A poke matters whenever it comes: while no slot is free it is remembered, and the next free slot picks.
 // P4  A claim whose answer was lost is released by name before its lease runs out.
+// P5  A claim that the database refuses because of some row's values is halved until that row stands alone; it is then
+//     left out for a while, and the rest goes on.
 
 import { monotonicMs, setClampedTimeout } from "#core/clock.js";
 import { classifyFailure } from "#core/database/failure.js";
@@ -17,7 +19,8 @@ import type { HeldRow, HeldTable } from "./held.js";
 import { trustMs } from "./lease.js";
 import { Marks } from "./marks.js";
 import { Pace } from "./pace.js";
-import type { Report } from "./report.js";
+import { Refused } from "./refused.js";
+import { describeServerError, type Report } from "./report.js";
 import type { StepRules } from "./stepRules.js";
 
 /** A shorter horizon would make a pick of every few completions; a longer one would hold rows that others could run. */
@@ -69,6 +72,7 @@ export class Picker {
   readonly #cursor = new Cursor();
   readonly #pace = new Pace();
   readonly #marks: Marks;
+  readonly #refused = new Refused();
   #phase: "stopped" | "running" = "stopped";
   #picking: Promise<void> | undefined;
   #marking: Promise<void> | undefined;
@@ -204,13 +208,14 @@ export class Picker {
           leaseTtlMs: this.#options.leaseTtlMs,
           known: this.#options.known,
           places,
+          without: this.#refused.ids(sentAtMs),
         }),
       );
       this.#roundTripMs = this.#roundTripMs * 0.8 + (monotonicMs() - sentAtMs) * 0.2;
       this.#rowsMax = Math.min(this.#rowsMax * 2, Number.MAX_SAFE_INTEGER);
       this.#settle(claim, { wanted, hadCursor: places !== null, sentAtMs });
     } catch (error) {
-      this.#recover(error, { claimName, wanted });
+      await this.#recover(error, { claimName, wanted });
     }
   }
 
@@ -255,19 +260,45 @@ export class Picker {
     }
   }
 
-  /** P4. A data error splits the claim: fewer rows at a time, until the offender stands alone. */
-  #recover(error: unknown, pick: { claimName: string; wanted: number }): void {
+  /** P4, P5. */
+  async #recover(error: unknown, pick: { claimName: string; wanted: number }): Promise<void> {
     this.#options.doubt(pick.claimName);
     this.#cursor.drop();
+    this.#emptyAtMs = monotonicMs();
     const failure = classifyFailure(error);
     // When the database is back, the coordinator pokes.
-    if (failure === "connection") {
-      this.#emptyAtMs = monotonicMs();
+    if (failure === "connection") return;
+    if (failure === "contention") return this.#options.report.event("contended", { queue: this.queue });
+    if (failure === "data" || failure === "constraint") {
+      if (pick.wanted === 1) await this.#setAside(error);
+      else this.#rowsMax = pick.wanted >> 1;
       return;
     }
-    this.#options.report.trouble(`picking from queue ${this.#options.queue}`, error);
-    if (failure === "data" || failure === "constraint") this.#rowsMax = Math.max(1, pick.wanted >> 1);
+    this.#options.report.trouble(`picking from queue ${this.queue}`, error);
     this.#emptyAtMs = monotonicMs() + REFUSED_RETRY_MS;
+  }
+
+  async #setAside(error: unknown): Promise<void> {
+    const { database, known, report } = this.#options;
+    try {
+      const [head] = await database.run("picker", (connection) =>
+        connection.run<{ id: number }>(database.statements.get("picker/find_head"), [
+          this.queue,
+          known.names,
+          known.versions,
+          this.#refused.ids(monotonicMs()),
+        ]),
+      );
+      if (head === undefined) return;
+      this.#refused.add(head.id, monotonicMs());
+      report.log("error", "an instance cannot be claimed; it is left out for a while", {
+        instance: head.id,
+        queue: this.queue,
+        err: describeServerError(error),
+      });
+    } catch (cause) {
+      report.trouble(`picking from queue ${this.queue}`, cause);
+    }
   }
 
   #wanted(): number {

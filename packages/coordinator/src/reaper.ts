@@ -38,8 +38,11 @@ interface Neighbour {
   [column: string]: unknown;
 }
 
+type Own = { hostname: string; boot_id: string };
+
 export class Reaper {
   readonly #options: ReaperOptions;
+  #own: Own | undefined;
   readonly #sweeping: Duty;
   readonly #watching: Duty;
   /** Where the next look for orphaned parents starts. */
@@ -91,10 +94,7 @@ export class Reaper {
   async #watch(): Promise<number> {
     const { database, nodeTimeoutMs } = this.#options;
     return database.run("sweeper", async (connection) => {
-      const [own] = await connection.run<{ hostname: string; boot_id: string }>(
-        database.statements.get("reaper/find_own"),
-        [this.#options.node()],
-      );
+      const own = await this.#findOwn(connection);
       const neighbours = await connection.run<Neighbour>(database.statements.get("reaper/watch_nodes"), [
         this.#options.node(),
       ]);
@@ -110,6 +110,15 @@ export class Reaper {
         judgesInMs,
       );
     });
+  }
+
+  /** Where this node runs; it stays there under every name. */
+  async #findOwn(connection: Connection): Promise<Own | undefined> {
+    if (this.#own !== undefined) return this.#own;
+    const { database, node } = this.#options;
+    const [own] = await connection.run<Own>(database.statements.get("reaper/find_own"), [node()]);
+    this.#own = own;
+    return own;
   }
 
   /** The rows of dead nodes go back, then the nodes go off the list. */
@@ -162,7 +171,7 @@ export class Reaper {
 }
 
 /** R2: a process of this machine and process namespace that does not exist any more. */
-function isGone(neighbour: Neighbour, own: { hostname: string; boot_id: string }): boolean {
+function isGone(neighbour: Neighbour, own: Own): boolean {
   if (own.boot_id === "" || neighbour.boot_id !== own.boot_id || neighbour.hostname !== own.hostname)
     return false;
   try {

@@ -2,6 +2,14 @@
 // Sent by the threads through the coordinator, published in the main thread (packages/cli/src/node/events.ts).
 
 export const EVENTS = {
+  /** A step has committed: instance, fsm, version, step, attempt, queue, kind, durationMs. Sent while somebody subscribes. */
+  step: "step",
+  /** A flush has ended: flusher, durationMs, rows, committed, stale, deferred, transactions. */
+  flush: "flush",
+  /** An outcome was refused, because its row belongs to somebody else: instance, fsm, step, kind. */
+  stale: "stale",
+  /** An outcome that could not be stored; its instance has failed: id, fsm, step, error. */
+  unstorable: "unstorable",
   /** A pick has ended: queue, wanted, claimed. */
   pick: "pick",
   /** Rows went back because their lease ran out or their node died: count, cancelled. */

@@ -49,6 +49,7 @@ export class Ledger {
   readonly #ticks: Int32Array;
   readonly #onTheWay: Int32Array;
   readonly #pendingBytes: Int32Array;
+  readonly #observed: Int32Array;
 
   static create(shape: LedgerShape): Ledger {
     const words =
@@ -56,7 +57,8 @@ export class Ledger {
       shape.threads * shape.queues +
       shape.threads +
       shape.threads * shape.flushers +
-      shape.flushers;
+      shape.flushers +
+      1;
     return new Ledger({ ...shape, buffer: new SharedArrayBuffer(SEATS_MAX * 16 + words * 4) });
   }
 
@@ -81,6 +83,7 @@ export class Ledger {
     this.#ticks = ints(threads);
     this.#onTheWay = ints(threads * flushers);
     this.#pendingBytes = ints(flushers);
+    this.#observed = ints(1);
   }
 
   // --- seats: seat(), recall() and release() are the coordinator's, begin() and end() the executor's ---------------
@@ -230,5 +233,16 @@ export class Ledger {
 
   pendingBytes(flusher: number): number {
     return Atomics.load(this.#pendingBytes, flusher);
+  }
+
+  // --- is anybody looking? --------------------------------------------------------------------------------------------
+
+  /** Somebody subscribes to the event of each step, or nobody does any more: flushers then send none. */
+  observeSteps(isObserved: boolean): void {
+    Atomics.store(this.#observed, 0, isObserved ? 1 : 0);
+  }
+
+  get areStepsObserved(): boolean {
+    return Atomics.load(this.#observed, 0) === 1;
   }
 }

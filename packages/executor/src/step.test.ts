@@ -49,7 +49,6 @@ function row(facts: Partial<ClaimedRow> = {}): ClaimedRow {
     queue: "default",
     priority: 0,
     awaits: [],
-    awaitSeen: [],
     wokenBy: null,
     inbox: null,
     children: null,

@@ -33,6 +33,7 @@ class Bench {
         outcomesArrive: (_thread, _flusher, count) => {
           this.onTheWay -= count;
         },
+        areStepsObserved: false,
         addPendingBytes: (_flusher, bytes) => {
           this.pendingBytes += bytes;
         },

@@ -7,7 +7,7 @@
 // F4  Pending bytes are added on arrival and subtracted with the answer, in full.
 
 import type { Ledger } from "#core/ledger.js";
-import type { FlushedRow, FromFlusher, LostRow } from "#core/protocol/flusher.js";
+import type { FlushedRow, FromFlusher, LostRow, StepFacts } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { type Arrival, Arrivals } from "./arrivals.js";
 import type { Committer } from "./committer.js";
@@ -21,7 +21,7 @@ const LOST_RETRY_DELAY_MS = 100;
 
 export interface FlusherOptions {
   flusher: number;
-  ledger: Pick<Ledger, "onTheWay" | "outcomesArrive" | "addPendingBytes">;
+  ledger: Pick<Ledger, "onTheWay" | "outcomesArrive" | "addPendingBytes" | "areStepsObserved">;
   maxBatch: number;
   maxDelayMs: number;
   committer: Pick<Committer, "flush" | "giveBack" | "poke" | "close">;
@@ -170,6 +170,8 @@ export class Flusher {
       pokes: result.pokes,
       deadlineInMs: result.deadlineInMs,
     });
+    if (ledger.areStepsObserved)
+      report({ type: "steps", steps: [...result.committed, ...result.continued].map(factsOf) });
     for (const { name, fields } of result.events) report({ type: "event", name, fields });
     report({
       type: "event",
@@ -216,4 +218,8 @@ function answerRunners(result: FlushResult, batch: ReadonlyMap<WireOutcome, Arri
 
 function rowOf({ seat, generation }: FlushedRow): FlushedRow {
   return { seat, generation };
+}
+
+function factsOf({ id, fsm, version, step, attempt, queue, decision, durationMs }: WireOutcome): StepFacts {
+  return { instance: id, fsm, version, step, attempt, queue, kind: decision.kind, durationMs };
 }

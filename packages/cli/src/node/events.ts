@@ -8,3 +8,8 @@ export function publishEvent(name: string, fields: Record<string, unknown>): voi
   const target = channel(`gen-durable:${name}`);
   if (target.hasSubscribers) target.publish(fields);
 }
+
+/** Whether anybody listens to an event. */
+export function hasSubscribers(name: string): boolean {
+  return channel(`gen-durable:${name}`).hasSubscribers;
+}

@@ -15,7 +15,8 @@ import type { FromCoordinator } from "#core/protocol/node.js";
 import { Pulse } from "#core/pulse.js";
 import type { NodeSettings } from "#core/settings.js";
 import { type CoordinatorThread, startCoordinatorThread } from "./coordinatorThread.js";
-import { publishEvent } from "./events.js";
+import { Counters } from "./counters.js";
+import { hasSubscribers, publishEvent } from "./events.js";
 import { type HealthServer, type NodeHealth, serveHealth } from "./health.js";
 import { Heartbeat } from "./heartbeat.js";
 import { newNodeId, readIdentity } from "./identity.js";
@@ -59,6 +60,8 @@ export interface RunOptions {
 
 /** Time that the database's and the threads' own ends may take beside `drainTimeoutMs`. */
 const DRAIN_MARGIN_MS = 500;
+/** How soon a new subscriber to the event of each step is noticed. */
+const OBSERVE_INTERVAL_MS = 250;
 
 /** Starts a node and resolves when it picks work. @throws GenDurableError when it cannot: nothing is left running then. */
 export async function runNode(options: RunOptions): Promise<RunningNode> {
@@ -75,6 +78,8 @@ class NodeProcess implements RunningNode {
   #id = newNodeId();
   #coordinator: CoordinatorThread | undefined;
   #healthServer: HealthServer | undefined;
+  readonly #counters = new Counters();
+  #observing: NodeJS.Timeout | undefined;
   #health: NodeHealth;
   #phase: "starting" | "running" | "stopping" | "ended" = "starting";
   #resolveStopped: (end: NodeEnd) => void = () => undefined;
@@ -135,7 +140,10 @@ class NodeProcess implements RunningNode {
       await this.#prepareSchema();
       await this.#heartbeat.start();
       if (health !== undefined) {
-        this.#healthServer = await serveHealth({ ...health, read: () => this.#health });
+        this.#healthServer = await serveHealth({
+          ...health,
+          read: () => ({ ...this.#health, counters: this.#counters.read() }),
+        });
       }
       await this.#startCoordinator();
     } catch (error) {
@@ -147,6 +155,7 @@ class NodeProcess implements RunningNode {
       throw error;
     }
     this.#phase = "running";
+    this.#observe();
     this.#heartbeat.watchCoordinator();
     this.#options.log.write("info", "the node is running", {
       node: this.#id,
@@ -220,7 +229,11 @@ class NodeProcess implements RunningNode {
           databaseUp: message.databaseUp,
         };
         return;
+      case "steps":
+        for (const step of message.steps) publishEvent("step", { ...step });
+        return;
       case "event":
+        this.#counters.count(message.name, message.fields);
         publishEvent(message.name, message.fields);
         return;
       case "log":
@@ -250,6 +263,19 @@ class NodeProcess implements RunningNode {
     port.unref();
   }
 
+  /** Steps are told of only while somebody subscribes: an event a step costs more than the step. */
+  #observe(): void {
+    let isObserved = false;
+    const look = (): void => {
+      if (hasSubscribers("step") === isObserved) return;
+      isObserved = !isObserved;
+      this.#coordinator?.send({ type: "observe", steps: isObserved });
+    };
+    look();
+    this.#observing = setInterval(look, OBSERVE_INTERVAL_MS);
+    this.#observing.unref();
+  }
+
   /** N3. */
   async #drain(reason: "stopped"): Promise<void> {
     this.#phase = "stopping";
@@ -271,6 +297,7 @@ class NodeProcess implements RunningNode {
   async #end(end: NodeEnd): Promise<void> {
     if (this.#phase === "ended") return;
     this.#phase = "ended";
+    clearInterval(this.#observing);
     await this.#coordinator?.terminate();
     await this.#heartbeat.stop({ leave: end.clean });
     await this.#healthServer?.close();

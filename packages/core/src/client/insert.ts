@@ -42,7 +42,7 @@ export async function insertRows(
   target: InsertTarget,
 ): Promise<InsertResult[]> {
   const results = new Array<InsertResult>(rows.length);
-  const chunks = chunksOf(rows);
+  const chunks = chunksOf(rows, target.querier !== undefined);
   let next = 0;
   const work = async (): Promise<void> => {
     for (let chunk = chunks[next++]; chunk !== undefined; chunk = chunks[next++]) {
@@ -55,12 +55,15 @@ export async function insertRows(
   return results;
 }
 
-/** Cuts the rows into statements: lists of their places. */
-export function chunksOf(rows: readonly ChildInsert[]): number[][] {
+/**
+ * Cuts the rows into statements: lists of their places. In one transaction the statements' locks add up, so there the keys
+ * go in order through all of them.
+ */
+export function chunksOf(rows: readonly ChildInsert[], inOneTransaction: boolean): number[][] {
   const places = Array.from(rows, (_, place) => place);
-  const hasKeys = rows.some((row) => row.correlationKey !== null);
-  if (hasKeys && rows.length > CHUNK_ROWS_MAX)
+  if (inOneTransaction && rows.length > CHUNK_ROWS_MAX) {
     places.sort((left, right) => compareKeys(rows[left], rows[right]));
+  }
   const chunks: number[][] = [];
   let chunk: number[] = [];
   let bytes = 0;

@@ -124,7 +124,6 @@ type RowTuple = [
   number | null,
   string | null,
   Verdict | null,
-  readonly number[],
 ];
 
 function toRowTuple(r: ClaimedRow): RowTuple {
@@ -151,7 +150,6 @@ function toRowTuple(r: ClaimedRow): RowTuple {
     r.parentVisit,
     r.cancelReason,
     r.verdict,
-    r.awaitSeen,
   ];
 }
 
@@ -179,6 +177,5 @@ function fromRowTuple(t: RowTuple): ClaimedRow {
     parentVisit: t[19],
     cancelReason: t[20],
     verdict: t[21],
-    awaitSeen: t[22],
   };
 }

@@ -4,6 +4,7 @@
 import type { MessagePort } from "node:worker_threads";
 import type { LedgerMemory } from "../ledger.js";
 import type { DatabaseSettings, NodeSettings } from "../settings.js";
+import type { DecisionKind } from "./outcome.js";
 
 /** The flusher thread's workerData. */
 export interface FlusherTask {
@@ -58,6 +59,8 @@ export type FromFlusher =
   /** These rows of a "lost" or "handBack" are no longer held: they went back to runnable, or the guard refused.
    *  A row that an outcome had arrived for is not among them: it is answered by "flushed". */
   | { type: "returned"; rows: readonly FlushedRow[]; pokes: readonly QueueDue[] }
+  /** The steps of a commit, while somebody observes them (Ledger.areStepsObserved). */
+  | { type: "steps"; steps: readonly StepFacts[] }
   /** An event for node:diagnostics_channel. */
   | { type: "event"; name: string; fields: Record<string, unknown> }
   /** A log record for main. */
@@ -80,3 +83,17 @@ export interface QueueDue {
 export type ToRunner =
   | { type: "committed"; seats: readonly FlushedRow[] }
   | { type: "stale"; seats: readonly FlushedRow[] };
+
+/** What is told of one committed step. */
+export interface StepFacts {
+  instance: number;
+  fsm: string;
+  version: number;
+  step: string;
+  attempt: number;
+  queue: string;
+  /** What the step decided. */
+  kind: DecisionKind;
+  /** How long its user code ran. */
+  durationMs: number;
+}

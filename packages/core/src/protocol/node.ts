@@ -3,6 +3,7 @@
 
 import type { MessagePort } from "node:worker_threads";
 import type { NodeSettings } from "../settings.js";
+import type { StepFacts } from "./flusher.js";
 
 /** The coordinator thread's workerData. */
 export interface CoordinatorTask {
@@ -19,6 +20,8 @@ export interface CoordinatorTask {
 export type ToCoordinator =
   /** Stop picking, hand back, finish, flush, then answer "drained". */
   | { type: "drain" }
+  /** Somebody has subscribed to the event of each step, or nobody listens any more. */
+  | { type: "observe"; steps: boolean }
   /** Main has registered the node under a new id, because the old one was declared dead. */
   | { type: "renamed"; node: string };
 
@@ -29,6 +32,8 @@ export type FromCoordinator =
   | { type: "refused"; code: string; message: string }
   | { type: "health"; executorsReady: number; executorsWanted: number; databaseUp: boolean }
   | { type: "event"; name: string; fields: Record<string, unknown> }
+  /** The steps of a commit, while they are observed. */
+  | { type: "steps"; steps: readonly StepFacts[] }
   | {
       type: "log";
       level: "debug" | "info" | "warn" | "error";
