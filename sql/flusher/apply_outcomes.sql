@@ -69,7 +69,11 @@ WITH b AS MATERIALIZED (
         WHEN 'stop' THEN g.awaits
         ELSE '{}' END,
     await_deadline = CASE WHEN b.kind = 'await' AND b.found IS NULL THEN b.due END,
-    await_seen = CASE b.kind WHEN 'await' THEN CAST(b.seen AS bigint[]) ELSE '{}' END,
+    await_seen = CASE b.kind
+        WHEN 'await' THEN CAST(b.seen AS bigint[])
+        WHEN 'retry' THEN g.await_seen
+        WHEN 'stop' THEN g.await_seen
+        ELSE '{}' END,
     wake_reason = CASE b.kind
         WHEN 'await' THEN CASE WHEN b.found THEN 'signal' END
         WHEN 'children' THEN CASE WHEN b.landed > 0 THEN NULL ELSE 'children' END

@@ -81,10 +81,10 @@ claimed AS (
          lease_expires_at = now() + $4::float8 * interval '1 millisecond', updated_at = now()
    WHERE g.id = ANY (ARRAY(SELECT chosen.id FROM chosen))
   RETURNING g.id, g.fsm, g.fsm_version, g.step, g.state, g.attempt, g.visit, g.crashes, g.reaps, g.priority,
-            g.eligible_at, g.awaits, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason
+            g.eligible_at, g.awaits, g.await_seen, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason
 )
 SELECT g.id, g.fsm, g.fsm_version AS version, g.step, g.state, g.attempt, g.visit, g.crashes, g.reaps, g.priority,
-       g.eligible_at::text AS eligible_at, g.awaits, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason,
+       g.eligible_at::text AS eligible_at, g.awaits, g.await_seen, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason,
        -- A wake that is younger than this statement's snapshot brought a signal or children that it cannot see.
        (chosen.inbox_bytes IS NOT NULL OR coalesce(g.wake_reason = 'signal', false)) AS has_inbox,
        (chosen.children_bytes IS NOT NULL OR coalesce(g.wake_reason = 'children', false)) AS has_children,

@@ -224,3 +224,17 @@ export const twenty = defineJob({
     throw new Error("never");
   },
 });
+
+/** Awaits `a` and `b` by turns, or `end`; consumes nothing until it ends. */
+export const turns = defineFsm({
+  name: "turns",
+  state: z.object({ heard: z.array(z.string()).default([]) }),
+  steps: {
+    start: (ctx) => ctx.awaitSignal(["a", "end"], "turn", ctx.state),
+    turn: (ctx) => {
+      const heard = [...ctx.state.heard, ctx.awaited.at(-1)?.name ?? "nothing"];
+      if (heard.at(-1) === "end" || heard.length > 20) return ctx.done(heard);
+      return ctx.awaitSignal([heard.at(-1) === "a" ? "b" : "a", "end"], "turn", { heard });
+    },
+  },
+});

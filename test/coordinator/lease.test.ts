@@ -45,6 +45,7 @@ function rig() {
         queue: "default",
         priority: 0,
         awaits: [],
+        awaitSeen: [],
         wokenBy: null,
         inbox: null,
         children: null,

@@ -197,6 +197,7 @@ export class Rig {
       queue: this.#queues[0] ?? "default",
       priority: 0,
       awaits: [],
+      awaitSeen: [],
       wokenBy: null,
       inbox: null,
       children: null,

@@ -69,6 +69,7 @@ interface ClaimedRecord {
   priority: number;
   eligible_at: string;
   awaits: string[];
+  await_seen: number[];
   wake_reason: WakeReason | null;
   parent_id: number | null;
   parent_visit: number | null;
@@ -167,6 +168,7 @@ function toRow(
     queue: request.queue,
     priority: record.priority,
     awaits: record.awaits,
+    awaitSeen: record.await_seen,
     wokenBy: record.wake_reason,
     inbox: inboxes.get(record.id) ?? null,
     children: children.get(record.id) ?? null,

@@ -66,6 +66,7 @@ function rig(more: Partial<PickerOptions> = {}) {
       priority: 0,
       eligible_at: "2026-01-01 00:00:00+00",
       awaits: [],
+      awaitSeen: [],
       wake_reason: null,
       parent_id: null,
       parent_visit: null,

@@ -49,6 +49,7 @@ function row(facts: Partial<ClaimedRow> = {}): ClaimedRow {
     queue: "default",
     priority: 0,
     awaits: [],
+    awaitSeen: [],
     wokenBy: null,
     inbox: null,
     children: null,

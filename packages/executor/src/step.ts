@@ -253,13 +253,20 @@ export class StepRun {
       parentId: row.parentId,
       parentVisit: row.parentVisit,
       awaited,
-      // Not the whole inbox: a signal that was there before anybody awaited its name must still wake a later await.
-      shown: awaited,
+      shown: seenBy(row, awaited),
       durationMs: this.#environment.now() - this.#beganAtMs,
       decision,
     };
     this.#listener.decided(this, outcome);
   }
+}
+
+/**
+ * What a park has seen: the awaited signals of this step, and of the awaits before it, so that a machine which awaits by turns
+ * does not spin. Not the whole inbox: a signal that was there before anybody awaited its name must wake a later await.
+ */
+function seenBy({ awaitSeen }: ClaimedRow, awaited: readonly number[]): readonly number[] {
+  return awaitSeen.length === 0 ? awaited : [...new Set([...awaitSeen, ...awaited])];
 }
 
 /** Runs one row to its outcome, in this thread. At its time limit the step is asked to end; one that does not is waited for. */

@@ -124,6 +124,7 @@ type RowTuple = [
   number | null,
   string | null,
   Verdict | null,
+  readonly number[],
 ];
 
 function toRowTuple(r: ClaimedRow): RowTuple {
@@ -150,6 +151,7 @@ function toRowTuple(r: ClaimedRow): RowTuple {
     r.parentVisit,
     r.cancelReason,
     r.verdict,
+    r.awaitSeen,
   ];
 }
 
@@ -177,5 +179,6 @@ function fromRowTuple(t: RowTuple): ClaimedRow {
     parentVisit: t[19],
     cancelReason: t[20],
     verdict: t[21],
+    awaitSeen: t[22],
   };
 }

@@ -62,7 +62,7 @@ export interface WireOutcome {
   parentVisit: number | null;
   /** Ids of the awaited signals that the step received: consumed by next and children. */
   awaited: readonly number[];
-  /** Ids of the signals that the step was handed as awaited: what a park has already seen. What merely lay in its inbox wakes. */
+  /** Ids of the signals that this step, or one before it since the last that consumed, was handed as awaited: what a park has already seen. What merely lay in its inbox wakes. */
   shown: readonly number[];
   /** How long user code ran, milliseconds. */
   durationMs: number;

@@ -21,6 +21,8 @@ export interface ClaimedRow {
   queue: string;
   priority: number;
   awaits: readonly string[];
+  /** Ids of the signals that this wait, and those before it that consumed nothing, have handed over. */
+  awaitSeen: readonly number[];
   wokenBy: WakeReason | null;
   /** JSON array of `{ id, name, payload }`, oldest first, or null when the inbox is empty. */
   inbox: JsonText | null;
