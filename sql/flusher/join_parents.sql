@@ -3,7 +3,7 @@
 --          the parent waits in count. A parent that would enter an occupied correlation key loses its identity, so that
 --          the join is never lost.
 -- Params:  arrays, one entry a parent and round: $1 parent ids bigint[], $2 rounds int[], $3 counts int[].
---          $4 timestamptz: as of when, NULL: now.
+--          $4 timestamptz: as of when, NULL: now. $5 boolean: a parent that may enter its key loses it, whoever has it.
 -- Returns: queue of each parent that woke.
 -- Locks:   rows that lock_batch has locked. It may wait in gen_durable_correlation, under the lock timeout.
 WITH joined AS (
@@ -14,7 +14,7 @@ WITH joined AS (
     eligible_at = CASE WHEN p.children_pending <= b.ended THEN coalesce($4::timestamptz, now()) ELSE p.eligible_at END,
     correlation_scope = CASE
       WHEN p.children_pending <= b.ended AND p.correlation_guard IS NULL AND 'runnable' = ANY (p.correlation_scope)
-       AND (SELECT true FROM :schema.gen_durable o WHERE o.correlation_guard = p.correlation_key LIMIT 1)
+       AND ($5::boolean OR (SELECT true FROM :schema.gen_durable o WHERE o.correlation_guard = p.correlation_key LIMIT 1))
       THEN '{}' ELSE p.correlation_scope END,
     updated_at = coalesce($4::timestamptz, now())
   FROM unnest($1::bigint[], $2::int[], $3::int[]) AS b (id, round, ended)

@@ -1,40 +1,33 @@
 -- Runs:    flusher, first in every flush.       Index: gen_durable_pkey.
 -- Does:    locks the rows of a batch and the parents of its terminal children, and says what stands in them. The update
 --          is a later statement: a row that was changed a moment ago can be locked here, and yet be invisible to an
---          update in this same statement, by its snapshot.
--- Params:  $1 ids bigint[], $2 claims text[], $3 visits int[]; one entry a row. A parent's claim is NULL.
--- Returns: one row for all that is plain: places, where in the arrays those stand that are locked, parents or rows whose guard
---          holds, with nothing more to say about them, as "1,2,5"; xid, this transaction. And a row for each other one
---          that could be locked: n, its place; held, whether our guard holds under the lock; gate and shard of the slot
---          it holds; enters, whether its correlation key is not guarded now but may be after the transition; cancelled
---          with the reason and the step that cleans up; what a commit sent twice is recognised by: visit, attempt, and
---          whether the claim is ours.
+--          update in this same statement, by its snapshot. The guard is compared by the caller.
+-- Params:  $1 ids bigint[].
+-- Returns: executing rows about which there is nothing else to say, one row a claim, visit and attempt: ids, as "1,2,5".
+--          Every other row that could be locked by itself: whether it is executing; gate and shard of the slot it holds;
+--          enters, whether its correlation key is not guarded now but may be after the transition; cancelled with the
+--          reason and the step that cleans up. And xid, this transaction, in every row.
 -- Locks:   gen_durable, FOR NO KEY UPDATE, id ascending, SKIP LOCKED: never waits.
 WITH locked AS MATERIALIZED (
-  SELECT b.n,
-         g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit AS held,
+  SELECT g.id, g.locked_by, g.visit, g.attempt, g.status::text = 'executing' AS executing,
          g.concurrency_key, g.concurrency_shard, g.cancel_requested, g.cancel_reason, g.fsm, g.fsm_version,
-         g.correlation_key IS NOT NULL AND g.correlation_guard IS NULL AND g.correlation_scope <> '{}' AS enters,
-         g.visit, g.attempt, g.locked_by = b.claim AS ours, b.claim IS NULL AS is_parent
-  FROM unnest($1::bigint[], $2::text[], $3::int[]) WITH ORDINALITY AS b (id, claim, visit, n)
-  JOIN :schema.gen_durable AS g ON g.id = b.id
+         g.correlation_key IS NOT NULL AND g.correlation_guard IS NULL AND g.correlation_scope <> '{}' AS enters
+  FROM :schema.gen_durable AS g
+  WHERE g.id = ANY ($1::bigint[])
   ORDER BY g.id
   FOR NO KEY UPDATE OF g SKIP LOCKED
-), told AS MATERIALIZED (
-  SELECT l.*, l.is_parent OR l.held AND NOT l.enters AND NOT l.cancel_requested AND l.concurrency_shard IS NULL AS plain
-  FROM locked l
 )
-SELECT string_agg(n::text, ',') AS places, pg_current_xact_id()::text AS xid,
-       NULL::int AS n, NULL::boolean AS held, NULL::text AS gate, NULL::int AS shard, NULL::boolean AS enters,
-       NULL::text AS cancelled, NULL::text AS on_cancel, NULL::int AS visit, NULL::int AS attempt, NULL::boolean AS ours
-FROM told
-WHERE plain
+SELECT string_agg(id::text, ',') AS ids, locked_by, visit, attempt, true AS executing, NULL AS gate, NULL::int AS shard,
+       false AS enters, NULL AS cancelled, NULL AS on_cancel, pg_current_xact_id()::text AS xid
+FROM locked
+WHERE executing AND concurrency_shard IS NULL AND NOT cancel_requested AND NOT enters
+GROUP BY locked_by, visit, attempt
 UNION ALL
-SELECT NULL, NULL, CAST(t.n AS int), t.held,
-       CASE WHEN t.concurrency_shard >= 0 THEN t.concurrency_key END, t.concurrency_shard, t.enters,
-       CASE WHEN t.cancel_requested THEN coalesce(t.cancel_reason, '') END,
-       CASE WHEN t.cancel_requested THEN
-         (SELECT f.on_cancel FROM :schema.fsms f WHERE f.name = t.fsm AND f.version = t.fsm_version) END,
-       t.visit, t.attempt, t.ours
-FROM told t
-WHERE plain IS NOT TRUE
+SELECT l.id::text, l.locked_by, l.visit, l.attempt, l.executing,
+       CASE WHEN l.concurrency_shard >= 0 THEN l.concurrency_key END, l.concurrency_shard, l.enters,
+       CASE WHEN l.cancel_requested THEN coalesce(l.cancel_reason, '') END,
+       CASE WHEN l.cancel_requested THEN
+         (SELECT f.on_cancel FROM :schema.fsms f WHERE f.name = l.fsm AND f.version = l.fsm_version) END,
+       pg_current_xact_id()::text
+FROM locked l
+WHERE NOT (l.executing AND l.concurrency_shard IS NULL AND NOT l.cancel_requested AND NOT l.enters)

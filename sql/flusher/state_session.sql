@@ -11,6 +11,7 @@ FROM (VALUES
   ('enable_seqscan', 'off'),
   ('enable_hashjoin', 'off'),
   ('enable_mergejoin', 'off'),
+  ('enable_bitmapscan', 'off'),
   ('plan_cache_mode', 'force_generic_plan'),
   ('lock_timeout', $1::text)
 ) AS setting (name, value)

@@ -168,6 +168,24 @@ describe("correlation keys", () => {
     ]);
   });
 
+  test("a parent that wakes into a taken key wakes without its identity; its child is none the worse", async () => {
+    const parked = { ...debounced, status: "awaiting_children" as const, children_pending: 1, visit: 2 };
+    const parents = [await insertRow(database, parked), await insertRow(database, parked)];
+    const outcomes = [];
+    for (const parentId of parents) {
+      const [child = 0] = await executingRows(database, 1, { parent_id: parentId, parent_visit: 2 });
+      outcomes.push(outcomeOf(child, done(), { parentId, parentVisit: 2 }));
+    }
+    const result = await flush(connection, outcomes, env);
+    expect([result.committed.length, result.events]).toEqual([2, []]);
+    const rows = await Promise.all(parents.map((id) => readRow(database, id)));
+    expect(rows.map((row) => row.status)).toEqual(["runnable", "runnable"]);
+    expect(rows.map((row) => row.correlation_guard).sort()).toEqual([null, "order:1"].sort());
+    expect(
+      await database.query("SELECT DISTINCT status FROM gen_durable WHERE parent_id IS NOT NULL"),
+    ).toEqual([{ status: "done" }]);
+  });
+
   test("a wait for somebody's open insert of the key is short: the others commit, this one is put off", async () => {
     const ids = await executingRows(database, 20);
     const [id = 0, fanout = 0] = ids;

@@ -21,7 +21,7 @@ export interface AppliedBatch {
 }
 
 export interface ApplyOptions {
-  /** Rows that may enter a correlation key lose it, whether an occupant can be seen or not. */
+  /** Rows and parents that may enter a correlation key lose it, whether an occupant can be seen or not. */
   releaseIdentities: boolean;
   /** Told, before anything can wait, which outcomes may enter a correlation key: their write may have to wait. */
   onLocked?: (entering: ReadonlySet<WireOutcome>) => void;
@@ -52,7 +52,7 @@ export async function applyBatch(
   const updated = await updateRows(session, locked.held, children.landed, env);
   result.deadlineInMs = updated.deadlineInMs;
   await consume(session, locked.held, updated.inboxes, env);
-  const woken = await joinParents(session, locked.held, env);
+  const woken = await joinParents(session, locked.held, options.releaseIdentities, env);
   result.pokes = earliestDues([...updated.dues, ...children.dues, ...woken]);
   if (env.poke !== null) applied.owed = await poke(session, [...children.dues, ...woken], env.poke, env);
   result.events.push(...(await creditSlots(session, freedSlots(locked.held), env)));

@@ -32,7 +32,7 @@ export interface FlushEnv {
 /** A wait that cannot be skipped (somebody inserts the same correlation key) lasts so long at most; then the batch splits. */
 export const LOCK_TIMEOUT_MS = 100;
 
-const PLANNER = ["enable_seqscan", "enable_hashjoin", "enable_mergejoin"];
+const PLANNER = ["enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_bitmapscan"];
 
 /**
  * Transactions of the flusher's own connection. A session that keeps its settings has been told once

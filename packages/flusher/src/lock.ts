@@ -4,7 +4,7 @@
 // K2  Only a row whose guard fails under the lock, or which is gone, is stale.
 
 import type { WireOutcome } from "#core/protocol/outcome.js";
-import { plainArray, textArray } from "./arrays.js";
+import { plainArray } from "./arrays.js";
 import type { FlushEnv, Session } from "./env.js";
 import { cancellation, type Transition, transitionOf } from "./transition.js";
 
@@ -30,37 +30,23 @@ export interface LockedBatch {
 }
 
 /** What stands in a locked row. */
-interface LockRow {
-  held: boolean | null;
+interface LockedRow {
+  locked_by: string | null;
+  visit: number;
+  attempt: number;
+  executing: boolean;
   gate: string | null;
   shard: number | null;
   enters: boolean;
   cancelled: string | null;
   on_cancel: string | null;
-  visit: number;
-  attempt: number;
-  ours: boolean | null;
 }
 
-/** A row of lock_batch.sql: the first one is about all that is plain. */
-interface LockAnswer extends LockRow, Record<string, unknown> {
-  places: string | null;
-  xid: string | null;
-  n: number | null;
+/** An answer of lock_batch.sql: rows that are all alike. */
+interface LockAnswer extends LockedRow, Record<string, unknown> {
+  ids: string;
+  xid: string;
 }
-
-/** Held, and there is nothing else to say. */
-const PLAIN: LockRow = {
-  held: true,
-  gate: null,
-  shard: null,
-  enters: false,
-  cancelled: null,
-  on_cancel: null,
-  visit: 0,
-  attempt: 0,
-  ours: true,
-};
 
 export async function lockBatch(
   session: Session,
@@ -71,68 +57,49 @@ export async function lockBatch(
   for (const { parentId, decision } of outcomes) {
     if (parentId !== null && (decision.kind === "done" || decision.kind === "stop")) parents.add(parentId);
   }
-  const rows = await lockRows(session, outcomes, [...parents], env);
+  const rows = await lockRows(session, [...outcomes.map(({ id }) => id), ...parents], env);
   // That a cancel ends a row which wanted to go on is known only now; locks that never wait may be taken out of order.
-  const late = outcomes.flatMap(({ parentId }, i) =>
-    parentId !== null && !parents.has(parentId) && isCancelledToEnd(rows.own[i]) ? [parentId] : [],
-  );
-  const lateParents = late.length === 0 ? undefined : await lockRows(session, [], late, env);
+  const late = outcomes.flatMap((outcome) => {
+    const row = rows.found.get(outcome.id);
+    const { parentId } = outcome;
+    const isLate = parentId !== null && !parents.has(parentId);
+    return isLate && row !== undefined && isOurs(outcome, row) && ends(outcome, row) ? [parentId] : [];
+  });
+  const lateParents = late.length === 0 ? undefined : await lockRows(session, late, env);
   const parentIsLocked = (id: number | null): boolean =>
-    id !== null && (rows.lockedParents.has(id) || lateParents?.lockedParents.has(id) === true);
+    id !== null && (rows.unlocked.has(id) || lateParents?.unlocked.has(id) === true);
 
   const batch: LockedBatch = { held: [], stale: [], landed: [], locked: [], xid: rows.xid };
-  const taken = new Set<string>();
-  outcomes.forEach((outcome, i) => {
-    const row = rows.own[i];
-    if (row === "absent" || row === undefined) batch.stale.push(outcome);
-    else if (row === "locked") batch.locked.push(outcome);
-    else if (row.held !== true) (isLanded(outcome, row, env) ? batch.landed : batch.stale).push(outcome);
+  const taken = new Set<number>();
+  for (const outcome of outcomes) {
+    const row = rows.found.get(outcome.id);
+    if (row === undefined) (rows.unlocked.has(outcome.id) ? batch.locked : batch.stale).push(outcome);
+    else if (!isOurs(outcome, row)) (isLanded(outcome, row, env) ? batch.landed : batch.stale).push(outcome);
     else if (ends(outcome, row) && parentIsLocked(outcome.parentId)) batch.locked.push(outcome);
+    // One claim runs one visit once: a second outcome of it is refused like any other late one.
+    else if (taken.has(outcome.id)) batch.stale.push(outcome);
     else {
-      // One claim runs one visit once: a second outcome of it is refused like any other late one.
-      const name = `${outcome.id} ${outcome.claim}`;
-      if (taken.has(name)) batch.stale.push(outcome);
-      else batch.held.push(holdOf(outcome, row));
-      taken.add(name);
+      taken.add(outcome.id);
+      batch.held.push(holdOf(outcome, row));
     }
-  });
+  }
   return batch;
 }
 
 interface LockedRows {
-  own: (LockRow | "locked" | "absent")[];
-  /** Parents that somebody else holds locked. */
-  lockedParents: Set<number>;
+  found: ReadonlyMap<number, LockedRow>;
+  /** Rows that exist and could not be locked. */
+  unlocked: ReadonlySet<number>;
   xid: string | null;
 }
 
-/** Locks rows and parents in one statement, by id. */
-async function lockRows(
-  session: Session,
-  outcomes: readonly WireOutcome[],
-  parents: readonly number[],
-  env: FlushEnv,
-): Promise<LockedRows> {
-  const ids = [...outcomes.map((o) => o.id), ...parents];
-  const rows = await session.run<LockAnswer>(env.statements.get("flusher/lock_batch"), [
-    plainArray(ids),
-    textArray(outcomes.map((o) => o.claim)),
-    plainArray(outcomes.map((o) => o.visit)),
-  ]);
-  const found: (LockRow | undefined)[] = Array(ids.length);
-  for (const row of rows) {
-    if (row.n !== null) found[row.n - 1] = row;
-    else if (row.places) for (const place of row.places.split(",")) found[Number(place) - 1] = PLAIN;
-  }
-  const missing = ids.filter((_, i) => found[i] === undefined);
-  const there = missing.length === 0 ? NOBODY : await findUnlocked(session, missing, env);
-  return {
-    own: outcomes.map((o, i) => found[i] ?? (there.has(o.id) ? "locked" : "absent")),
-    lockedParents: new Set(
-      parents.filter((id, i) => found[outcomes.length + i] === undefined && there.has(id)),
-    ),
-    xid: found.some((row) => row !== undefined) ? (rows[0]?.xid ?? null) : null,
-  };
+async function lockRows(session: Session, ids: readonly number[], env: FlushEnv): Promise<LockedRows> {
+  const answers = await session.run<LockAnswer>(env.statements.get("flusher/lock_batch"), [plainArray(ids)]);
+  const found = new Map<number, LockedRow>();
+  for (const answer of answers) for (const id of answer.ids.split(",")) found.set(Number(id), answer);
+  const missing = ids.filter((id) => !found.has(id));
+  const unlocked = missing.length === 0 ? NOBODY : await findUnlocked(session, missing, env);
+  return { found, unlocked, xid: answers[0]?.xid ?? null };
 }
 
 const NOBODY: ReadonlySet<number> = new Set();
@@ -149,25 +116,28 @@ async function findUnlocked(
   return new Set(rows.map((row) => Number(row.id)));
 }
 
-function ends({ decision }: WireOutcome, row: LockRow): boolean {
+/** The guard. */
+function isOurs(outcome: WireOutcome, row: LockedRow): boolean {
+  return row.executing && row.locked_by === outcome.claim && row.visit === outcome.visit;
+}
+
+function ends({ decision }: WireOutcome, row: LockedRow): boolean {
   if (row.cancelled !== null) return row.on_cancel === null;
   return decision.kind === "done" || decision.kind === "stop";
 }
 
-function isCancelledToEnd(row: LockRow | "locked" | "absent" | undefined): boolean {
-  return typeof row === "object" && row.held === true && row.cancelled !== null && row.on_cancel === null;
-}
-
 /** Whether the row shows that this very outcome was committed by an earlier try that got no answer. */
-function isLanded(outcome: WireOutcome, row: LockRow, env: FlushEnv): boolean {
+function isLanded(outcome: WireOutcome, row: LockedRow, env: FlushEnv): boolean {
   if (env.resent?.has(outcome) !== true) return false;
   const { decision, visit, attempt } = outcome;
-  if (decision.kind === "next" && decision.inline) return row.ours === true && row.visit === visit + 1;
+  if (decision.kind === "next" && decision.inline) {
+    return row.locked_by === outcome.claim && row.visit === visit + 1;
+  }
   if (decision.kind === "retry") return row.visit === visit && row.attempt === attempt + 1;
   return row.visit > visit;
 }
 
-function holdOf(outcome: WireOutcome, row: LockRow): HeldOutcome {
+function holdOf(outcome: WireOutcome, row: LockedRow): HeldOutcome {
   const decision =
     row.cancelled === null
       ? outcome.decision

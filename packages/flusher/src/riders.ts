@@ -41,6 +41,7 @@ export async function consume(
 export async function joinParents(
   session: Session,
   held: readonly HeldOutcome[],
+  releaseIdentities: boolean,
   env: FlushEnv,
 ): Promise<QueueDue[]> {
   const rounds = new Map<string, { parent: number; round: number; ended: number }>();
@@ -60,6 +61,7 @@ export async function joinParents(
     plainArray(joins.map((join) => join.round)),
     plainArray(joins.map((join) => join.ended)),
     env.asOf,
+    releaseIdentities,
   ]);
   return rows.map(({ queue }) => ({ queue, dueInMs: 0 }));
 }
