@@ -42,7 +42,7 @@ WITH old AS MATERIALIZED (
     weight = CASE old.deed WHEN 'clean' THEN 1 ELSE g.weight END,
     awaits = CASE old.deed WHEN 'clean' THEN '{}' ELSE g.awaits END,
     await_deadline = NULL,
-    await_seen = CASE old.deed WHEN 'ask' THEN g.await_seen ELSE '{}' END,
+    await_seen = CASE old.deed WHEN 'clean' THEN '{}' ELSE g.await_seen END,
     wake_reason = CASE old.deed WHEN 'clean' THEN NULL ELSE g.wake_reason END,
     children_pending = 0,
     correlation_scope = CASE
