@@ -343,7 +343,7 @@ export class Coordinator {
         this.#send(message);
         return;
       case "event":
-        this.#report.event(message.name, message.fields);
+        this.#report.forward(message.name, message.fields);
         return;
       case "log":
         this.#report.log(message.level, message.message, message.fields);

@@ -2,7 +2,9 @@
 // one, the sweeper's long ones (reaper, collector) have one. Opened when first needed.
 // DB1  A part's statement never waits behind another lane's: a long sweep cannot delay a lease.
 // DB2  A lost connection is reopened with backoff, for ever. One log line when the database goes, one when it is back.
-// DB3  While it is down every run() rejects at once. When it is back, leases are extended (`beforeBack`) before
+// DB3  A connection on which the server has refused a statement for no reason of the data's is replaced: its prepared plans may
+//      be of another time (a schema that was migrated under them).
+// DB4  While it is down every run() rejects at once. When it is back, leases are extended (`beforeBack`) before
 //      anything is picked.
 
 import { setTimeout as delay } from "node:timers/promises";
@@ -66,16 +68,19 @@ export class Database {
   /** Runs `work` on a connection of the lane. @throws TransientError while the database is down, and whatever `work` throws. */
   async run<T>(lane: Lane, work: (connection: Connection) => Promise<T>): Promise<T> {
     const connection = await this.#acquire(lane);
+    let isSpent = false;
     try {
       return await work(connection);
     } catch (error) {
-      if (classifyFailure(error) === "connection") {
+      const failure = classifyFailure(error);
+      if (failure === "connection") {
         connection.destroy();
         this.#lose(error);
       }
+      isSpent = failure === "other";
       throw error;
     } finally {
-      this.#release(lane, connection);
+      this.#release(lane, connection, isSpent);
     }
   }
 
@@ -111,9 +116,9 @@ export class Database {
     return new Promise((resolve, reject) => lane.waiting.push({ resolve, reject }));
   }
 
-  #release(name: Lane, connection: Connection): void {
+  #release(name: Lane, connection: Connection, isSpent: boolean): void {
     const lane = this.#lanes[name];
-    if (this.#phase.name === "closed" || connection.isLost) {
+    if (this.#phase.name === "closed" || connection.isLost || isSpent) {
       lane.open--;
       if (!connection.isLost) void connection.close();
       const waiter = lane.waiting.shift();
@@ -169,7 +174,7 @@ export class Database {
     this.#options.onChange(true);
   }
 
-  /** DB3. False when the database is not there yet, or went again meanwhile. */
+  /** DB4. False when the database is not there yet, or went again meanwhile. */
   async #tryReturn(): Promise<boolean> {
     this.#phase = { name: "returning" };
     try {

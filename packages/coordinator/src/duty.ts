@@ -14,7 +14,8 @@ export class Duty {
   readonly #retryMs: number;
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
-  #isAsked = false;
+  /** During a run: how soon after it the next one is wanted. */
+  #soonMs = Number.POSITIVE_INFINITY;
   #stopped = true;
 
   constructor(options: { name: string; report: Report; retryMs: number; run: () => Promise<number> }) {
@@ -31,9 +32,15 @@ export class Duty {
 
   /** Runs as soon as possible. */
   wake(): void {
+    this.soon(0);
+  }
+
+  /** Runs in `delayMs`, whatever was planned; asked for during a run, that long after it at the latest. */
+  soon(delayMs: number): void {
     if (this.#stopped) return;
-    if (this.#running !== undefined) this.#isAsked = true;
-    else this.#begin();
+    if (this.#running !== undefined) this.#soonMs = Math.min(this.#soonMs, delayMs);
+    else if (delayMs <= 0) this.#begin();
+    else this.#arm(delayMs);
   }
 
   /** Ends the duty; resolves when its last run is over. */
@@ -50,10 +57,10 @@ export class Duty {
 
   #begin(): void {
     clearTimeout(this.#timer);
-    this.#isAsked = false;
+    this.#soonMs = Number.POSITIVE_INFINITY;
     this.#running = this.#runOnce().then((nextMs) => {
       this.#running = undefined;
-      if (!this.#stopped) this.#arm(this.#isAsked ? 0 : nextMs);
+      if (!this.#stopped) this.#arm(Math.min(this.#soonMs, nextMs));
     });
   }
 

@@ -2,7 +2,7 @@
 // LE1  Trust is counted from before the statement that confirmed it was sent, so this node stops believing in a claim
 //      before the database's lease runs out.
 // LE2  A heartbeat never waits for a user's row lock: a locked row is left out and tried again soon.
-// LE3  It runs first when the database is back (database.ts, DB3).
+// LE3  It runs first when the database is back (database.ts, DB4).
 
 import { monotonicMs } from "#core/clock.js";
 import type { Connection } from "#core/database/connection.js";

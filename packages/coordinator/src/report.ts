@@ -5,6 +5,7 @@
 
 import { monotonicMs } from "#core/clock.js";
 import { classifyFailure } from "#core/database/failure.js";
+import { EVENTS, type EventName } from "#core/events.js";
 
 /** The same part's trouble is logged at most so often; a poll that fails would otherwise fill the log. */
 const REPEAT_LOG_MS = 30_000;
@@ -29,7 +30,12 @@ export class Report {
     this.#outlet.log(level, message, fields);
   }
 
-  event(name: string, fields: Record<string, unknown>): void {
+  event(name: EventName, fields: Record<string, unknown>): void {
+    this.#outlet.event(EVENTS[name], fields);
+  }
+
+  /** Passes on an event of another thread. */
+  forward(name: string, fields: Record<string, unknown>): void {
     this.#outlet.event(name, fields);
   }
 

@@ -20,7 +20,8 @@ export class StepRules {
    * them may be what takes the nodes down.
    */
   needsMark(row: ClaimedRow): boolean {
-    return row.reaps > 0 || row.crashes > 0 || this.#once.has(stepKey(row.fsm, row.version, row.step));
+    if (row.reaps > 0 || row.crashes > 0) return true;
+    return this.#once.size > 0 && this.#once.has(stepKey(row.fsm, row.version, row.step));
   }
 }
 

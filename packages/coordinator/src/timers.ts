@@ -77,7 +77,7 @@ export class Timers {
 
   /** The database is back: what came due meanwhile is due now. */
   askNow(): void {
-    if (!this.#stopped) this.#asking.wake();
+    this.#asking.wake();
   }
 
   /** A row of the queue will be due in so many milliseconds. */
@@ -137,7 +137,7 @@ export class Timers {
   /** T2. */
   #askSoon(spacingMs: number): void {
     const sinceMs = monotonicMs() - this.#askedAtMs;
-    if (!this.#stopped) this.#asking.start(Math.max(1, spacingMs - sinceMs));
+    this.#asking.soon(Math.max(1, spacingMs - sinceMs));
   }
 
   #arm(): void {

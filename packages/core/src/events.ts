@@ -27,3 +27,5 @@ export const EVENTS = {
   /** The lease heartbeat: extended, locked, lost. */
   heartbeat: "heartbeat",
 } as const;
+
+export type EventName = keyof typeof EVENTS;
