@@ -158,6 +158,14 @@ describe("threads that live", () => {
       expect(rig.lost.map(({ id }) => id)).toEqual([poison]);
     }));
 
+  test("S4: a thread in which the engine's own code cannot run any more ends, and keeps no row", () =>
+    withRig({ workers: 1, queues: { default: 10 }, crashLimit: 1 }, async (rig) => {
+      const [wrecker] = rig.run("wrecker", [{}]);
+      expect(await rig.outcomeOf(wrecker as number)).toMatchObject({ kind: "stop" });
+      await rig.outcomesOf(rig.run("plain", many(10)));
+      expect(rig.sessions.length).toBe(2);
+    }));
+
   test("a thread that runs out of memory is replaced, and the node goes on", () =>
     withRig({ workers: 2, queues: { default: 10 }, heapMb: 48, crashLimit: 1 }, async (rig) => {
       const [glutton] = rig.run("glutton", [{}]);

@@ -13,6 +13,7 @@
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
 import { TIMER_MS_MAX } from "#core/clock.js";
 import { unreachable } from "#core/errors.js";
+import { describeError } from "#core/json.js";
 import { Ledger } from "#core/ledger.js";
 import { unpackRows } from "#core/protocol/codec.js";
 import type { AbortReason, SessionTask, ToExecutor } from "#core/protocol/executor.js";
@@ -21,6 +22,7 @@ import type { ClaimedRow } from "#core/protocol/row.js";
 import type { StrayKind } from "./guards.js";
 import { Lane } from "./lane.js";
 import { Outbox } from "./outbox.js";
+import { stackOf } from "./stack.js";
 import { type RunListener, type StepEnvironment, StepRun } from "./step.js";
 
 /** How often a thread with work shows that its loop turns, milliseconds. The coordinator looks a little less often. */
@@ -107,8 +109,17 @@ export class Session implements RunListener {
 
   /** Hears of an error that nothing caught. */
   stray(kind: StrayKind, error: unknown, run: StepRun | undefined): void {
-    this.#hooks.logStray(kind, error, run?.logFields ?? {});
-    if (kind === "uncaughtException") run?.fail(error);
+    this.#guarded(() => {
+      this.#hooks.logStray(kind, error, run?.logFields ?? {});
+      if (kind === "uncaughtException") run?.fail(error);
+    });
+  }
+
+  /** S4, where no caller is left to throw to. */
+  broken(error: unknown): void {
+    this.#guarded(() => {
+      throw error;
+    });
   }
 
   /** The step of a row has failed and its `handle` begins, with a time limit of its own. */
@@ -283,13 +294,17 @@ export class Session implements RunListener {
     try {
       work();
     } catch (error) {
-      this.#task.control.postMessage({
-        type: "log",
-        level: "error",
-        message: "an executor thread ends because of an error of the engine",
-        fields: { err: { message: String(error), stack: error instanceof Error ? error.stack : undefined } },
-      });
-      this.#hooks.exit(1);
+      // User code may have broken what describes an error; a thread that stayed would keep its rows for good.
+      try {
+        this.#task.control.postMessage({
+          type: "log",
+          level: "error",
+          message: "an executor thread ends because of an error of the engine",
+          fields: { err: { message: describeError(error), stack: stackOf(error) } },
+        });
+      } finally {
+        this.#hooks.exit(1);
+      }
     }
   }
 }

@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { describe, expect, test } from "@jest/globals";
 import bunyan from "bunyan";
 import { z } from "zod";
@@ -312,6 +313,52 @@ describe("errors of a step", () => {
   });
 });
 
+describe("what is thrown", () => {
+  const refuse = (): never => {
+    throw new Error("refused");
+  };
+
+  test.each([
+    ["a proxy that refuses every question", () => new Proxy({}, { getPrototypeOf: refuse, get: refuse })],
+    [
+      "a revoked proxy",
+      () => {
+        const { proxy, revoke } = Proxy.revocable({}, {});
+        revoke();
+        return proxy;
+      },
+    ],
+    [
+      "an error whose message cannot be read",
+      () => Object.defineProperty(new Error(), "message", { get: refuse }),
+    ],
+  ])("%s fails the step and nothing else", async (_, thrown) => {
+    const throws = machine(() => {
+      throw thrown();
+    });
+    expect(await decisionOf(throws)).toMatchObject({ kind: "stop" });
+    const rejects = machine(() => Promise.reject(thrown()), {
+      handle: (error, ctx) => ctx.stop(`handled: ${types.isNativeError(error)}`),
+    });
+    expect(await decisionOf(rejects)).toEqual({ kind: "stop", reason: "handled: true" });
+  });
+
+  test("S4: what breaks after user code has returned is told, not lost in a promise", async () => {
+    const broken = new Promise<unknown>((resolve) => {
+      const run = new StepRun(row(), environment(machine(async (ctx) => ctx.done())), {
+        handling: () => undefined,
+        decided: () => {
+          throw new Error("the outbox is broken");
+        },
+        givenUp: () => undefined,
+        broken: resolve,
+      });
+      run.start();
+    });
+    expect(await broken).toMatchObject({ message: "the outbox is broken" });
+  });
+});
+
 describe("verdicts", () => {
   const handle = (error: Error, ctx: Ctx) => ctx.stop(`handled: ${error.message}`);
   let ran = 0;
@@ -366,6 +413,7 @@ describe("asked to end", () => {
         handling: () => undefined,
         decided: (_, outcome) => resolve(outcome),
         givenUp: () => resolve("given up"),
+        broken: reject,
       });
       run.start();
       run.abort(reason);
@@ -411,6 +459,7 @@ describe("asked to end", () => {
       handling: () => undefined,
       decided: (_, outcome) => outcomes.push(outcome),
       givenUp: () => undefined,
+      broken: () => undefined,
     });
     run.start();
     expect(run.fail(new Error("stray"))).toBe(true);

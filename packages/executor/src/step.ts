@@ -42,6 +42,8 @@ export interface RunListener {
   decided(run: StepRun, outcome: WireOutcome): void;
   /** User code has ended as it was told to, without an outcome (R1). */
   givenUp(run: StepRun): void;
+  /** The engine's own code has failed after user code had returned, where no caller is left to throw to. */
+  broken(error: unknown): void;
 }
 
 /** One call of user code: the step's, or that of `handle` with the error it is to handle. */
@@ -155,7 +157,7 @@ export class StepRun {
     try {
       returned = runStorage.run(this, code, context);
       if (isThenable(returned)) {
-        void this.#settle(call, returned);
+        this.#settle(call, returned).catch((error: unknown) => this.#listener.broken(error));
         return;
       }
     } catch (error) {
@@ -271,7 +273,7 @@ function seenBy({ awaitSeen }: ClaimedRow, awaited: readonly number[]): readonly
 
 /** Runs one row to its outcome, in this thread. At its time limit the step is asked to end; one that does not is waited for. */
 export function runRow(row: ClaimedRow, environment: StepEnvironment): Promise<WireOutcome> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined;
     const limit = (run: StepRun): void => {
       clearTimeout(timer);
@@ -286,6 +288,10 @@ export function runRow(row: ClaimedRow, environment: StepEnvironment): Promise<W
       },
       // Nobody shuts anything down here.
       givenUp: () => undefined,
+      broken: (error) => {
+        clearTimeout(timer);
+        reject(error);
+      },
     });
     limit(run);
     run.start();
@@ -299,15 +305,28 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 
 /** What timers, streams and fetch reject with when their signal aborts and they do not pass its reason on. */
 function isAbortError(error: unknown): boolean {
-  return error instanceof Error && error.name === "AbortError";
+  try {
+    return error instanceof Error && error.name === "AbortError";
+  } catch {
+    return false;
+  }
 }
 
 /** What was thrown, as the error that `handle` is given. */
 function asError(thrown: unknown): Error {
-  if (types.isNativeError(thrown) || thrown instanceof Error) return thrown;
+  if (isError(thrown)) return thrown;
   return Object.assign(new Error(`the step threw a value that is no Error: ${describeError(thrown)}`), {
     thrown,
   });
+}
+
+function isError(thrown: unknown): thrown is Error {
+  try {
+    return types.isNativeError(thrown) || thrown instanceof Error;
+  } catch {
+    // A proxy may refuse to say what it is.
+    return false;
+  }
 }
 
 function describeBoth(error: unknown, handled: unknown): string {

@@ -11,6 +11,7 @@ import { loadDefinitions } from "./load.js";
 import { LogSink } from "./logs.js";
 import type { PoolTask } from "./pool.js";
 import { Session } from "./session.js";
+import { stackOf } from "./stack.js";
 
 installGuards();
 sendStdoutToStderr();
@@ -67,12 +68,6 @@ function logStray(
       ? "a step left a rejected promise behind that nothing handled"
       : "a step left an exception behind that nothing caught";
   logs.child(fields).error({ err: { message: describeError(error), stack: stackOf(error) } }, what);
-}
-
-function stackOf(error: unknown): string | undefined {
-  const stack: unknown =
-    typeof error === "object" && error !== null ? Reflect.get(error, "stack") : undefined;
-  return typeof stack === "string" ? stack : undefined;
 }
 
 function wireError(error: unknown): WireError {
