@@ -1,6 +1,7 @@
 -- Runs:    picker, once a pick; one statement for a whole batch.        Indexes: gen_durable_pick, gen_durable_pkey.
 -- Does:    claims due runnable rows of one queue, urgent first: runnable -> executing, with an owner and a lease by the
---          database's clock. Only rows of definitions that the node knows, and (so far) only rows without limits.
+--          database's clock. Only rows of definitions that the node knows. Rows that carry a limit are met, counted and
+--          left: the picker then claims through lock_candidates.sql, which admits them.
 --          It goes through the priorities one by one, so that sleepers on an urgent priority cost one probe; a
 --          priority without a place to resume at is scanned from its start, and when none is known they are found by
 --          a loose scan of the index. Nothing is locked beyond what the batch needs: the outer LIMIT pulls.
@@ -11,7 +12,8 @@
 --          $10 as of timestamptz or NULL (now), $11 bytes at most float8 (at least one row is claimed),
 --          $12 ids to leave out bigint[]: rows that the database refused to claim a moment ago.
 -- Returns: the claimed rows in pick order, with what their steps need; inbox and children are only said to be there.
---          `seen`: how many rows were found, more than are claimed where the bytes ended the batch.
+--          `seen`: how many rows were found, more than are claimed where the bytes ended the batch. `limited`: how many
+--          of them carry a limit; where nothing else was found, one row that has only these counts.
 -- Locks:   gen_durable, FOR NO KEY UPDATE SKIP LOCKED in pick order: it never waits, so order cannot deadlock.
 WITH RECURSIVE
 found AS (
@@ -38,14 +40,14 @@ candidates AS MATERIALIZED (
         FROM places p
         CROSS JOIN LATERAL (
           -- What is compressed or large is measured as the text that travels.
-          SELECT g.id, g.visit,
+          SELECT g.id, g.visit, (g.concurrency_key IS NOT NULL OR g.rate_limit IS NOT NULL) AS limited,
                  CASE WHEN pg_column_size(g.state) > 1500 OR pg_column_compression(g.state) IS NOT NULL
                       THEN octet_length(g.state::text) ELSE pg_column_size(g.state) END AS state_bytes
             FROM :schema.gen_durable g
             WHERE g.queue = $1::text AND g.status = 'runnable' AND g.priority = p.priority
               AND g.eligible_at <= coalesce($10::timestamptz, now())
               AND (g.eligible_at, g.id) > (p.after_at, p.after_id)
-              AND g.concurrency_key IS NULL AND g.rate_limit IS NULL AND g.id <> ALL ($12::bigint[])
+              AND g.id <> ALL ($12::bigint[])
               -- IS TRUE keeps the membership a hashed lookup; a bare IN would become a join.
               AND ((g.fsm, g.fsm_version) IN (SELECT * FROM unnest($5::text[], $6::int[]))) IS TRUE
             ORDER BY g.eligible_at, g.id
@@ -67,13 +69,16 @@ weighed AS MATERIALIZED (
                             ELSE coalesce(pg_column_size(k.result), 0) END) + 1 FROM :schema.gen_durable k
              WHERE k.parent_id = c.id) END AS children_bytes
     FROM candidates c
+    WHERE NOT c.limited
 ),
 chosen AS MATERIALIZED (
   SELECT w.id, w.turn, w.inbox_bytes, w.children_bytes
     FROM (SELECT w.*, sum(w.state_bytes + coalesce(w.inbox_bytes, 0) + coalesce(w.children_bytes, 0))
                       OVER (ORDER BY w.turn) AS total_bytes
             FROM weighed w) w
-    WHERE w.total_bytes <= $11::float8 OR w.turn = 1
+    WHERE w.total_bytes <= $11::float8 OR w.turn = (SELECT min(weighed.turn) FROM weighed)
+),
+met AS (SELECT count(*) AS seen, count(*) FILTER (WHERE candidates.limited) AS limited FROM candidates
 ),
 claimed AS (
   UPDATE :schema.gen_durable g
@@ -88,6 +93,7 @@ SELECT g.id, g.fsm, g.fsm_version AS version, g.step, g.state, g.attempt, g.visi
        -- A wake that is younger than this statement's snapshot brought a signal or children that it cannot see.
        (chosen.inbox_bytes IS NOT NULL OR coalesce(g.wake_reason = 'signal', false)) AS has_inbox,
        (chosen.children_bytes IS NOT NULL OR coalesce(g.wake_reason = 'children', false)) AS has_children,
-       (SELECT count(*) FROM candidates) AS seen
-  FROM claimed g JOIN chosen ON chosen.id = g.id
+       met.seen, met.limited
+  FROM met LEFT JOIN (claimed g JOIN chosen ON chosen.id = g.id) ON true
+ WHERE g.id IS NOT NULL OR met.limited > 0
  ORDER BY chosen.turn

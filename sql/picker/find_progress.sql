@@ -1,6 +1,6 @@
 -- Runs:    a node started with --once, while it holds nothing and finds nothing.
 -- Does:    says whether something in its queues will go on by itself: a runnable row of a known definition, due within
---          reach; a row that executes somewhere; an await deadline within reach.
+--          reach, whose rate limit could ever admit it; a row that executes somewhere; an await deadline within reach.
 -- Params:  $1 queues text[], $2 definition names text[], $3 their versions int[], $4 reach ms float8, $5 boolean: whether
 --          rows count whose lease has run out (somebody reaps them).
 -- Returns: pending boolean.
@@ -11,7 +11,9 @@ SELECT coalesce(
       SELECT true FROM :schema.gen_durable g
        WHERE g.queue = q.queue AND g.status = 'runnable'
          AND g.eligible_at <= now() + $4::float8 * interval '1 millisecond'
-         AND g.concurrency_key IS NULL AND g.rate_limit IS NULL
+         AND (g.rate_limit IS NULL
+              OR g.weight <= (SELECT c.capacity FROM :schema.gen_durable_bucket_configs c
+                               WHERE c.kind = 'rate' AND c.name = split_part(g.rate_limit, ':', 1)))
          AND ((g.fsm, g.fsm_version) IN (SELECT * FROM unnest($2::text[], $3::int[]))) IS TRUE
        LIMIT 1
     ) r LIMIT 1),

@@ -50,13 +50,15 @@ export interface ClaimRequest {
 
 export interface Claim {
   rows: ClaimedRow[];
+  /** How many rows with limits the scan met and left: they are claimed by claimLimited.ts. */
+  limited: number;
   /** For each priority that gave a row: how far the scan got. */
   reached: Place[];
   /** Whether there were fewer rows than asked for: whoever asks again now finds nothing. */
   isShort: boolean;
 }
 
-interface ClaimedRecord {
+export interface ClaimedRecord {
   id: number;
   fsm: string;
   version: number;
@@ -77,6 +79,7 @@ interface ClaimedRecord {
   has_inbox: boolean;
   has_children: boolean;
   seen: number;
+  limited: number;
   [column: string]: unknown;
 }
 
@@ -87,7 +90,7 @@ export async function claimRunnable(
   request: ClaimRequest,
 ): Promise<Claim> {
   const places = request.places;
-  const records = await connection.run<ClaimedRecord>(statements.get("picker/claim_runnable"), [
+  const answer = await connection.run<ClaimedRecord>(statements.get("picker/claim_runnable"), [
     request.queue,
     request.rowsMax,
     request.claim,
@@ -101,6 +104,23 @@ export async function claimRunnable(
     request.bytesMax ?? CLAIM_BYTES_MAX,
     request.without ?? [],
   ]);
+  // Where nothing but limited rows was found, the one row says only that.
+  const records = answer.filter((record) => record.id !== null);
+  return {
+    rows: await loadRows(connection, statements, records, request),
+    reached: reachedPlaces(records),
+    limited: answer[0]?.limited ?? 0,
+    isShort: (answer[0]?.seen ?? 0) < request.rowsMax,
+  };
+}
+
+/** The claimed rows with their inboxes and children, where they have some. */
+export async function loadRows(
+  connection: Runner,
+  statements: Statements,
+  records: readonly ClaimedRecord[],
+  request: Pick<ClaimRequest, "claim" | "queue">,
+): Promise<ClaimedRow[]> {
   const inboxes = await loadInboxes(
     connection,
     statements,
@@ -111,11 +131,7 @@ export async function claimRunnable(
     statements,
     records.filter((record) => record.has_children),
   );
-  return {
-    rows: records.map((record) => toRow(record, request, inboxes, children)),
-    reached: reachedPlaces(records),
-    isShort: (records[0]?.seen ?? 0) < request.rowsMax,
-  };
+  return records.map((record) => toRow(record, request, inboxes, children));
 }
 
 async function loadInboxes(
@@ -147,7 +163,7 @@ async function loadChildren(
 
 function toRow(
   record: ClaimedRecord,
-  request: ClaimRequest,
+  request: Pick<ClaimRequest, "claim" | "queue">,
   inboxes: ReadonlyMap<number, string>,
   children: ReadonlyMap<number, string>,
 ): ClaimedRow {

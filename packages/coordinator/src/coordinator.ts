@@ -24,6 +24,8 @@ import { Duty } from "./duty.js";
 import { Flushers, planFlushers } from "./flushers.js";
 import { type HeldRow, HeldTable } from "./held.js";
 import { Lease } from "./lease.js";
+import { PostgresLimiter } from "./limiter/postgresLimiter.js";
+import { Throttle } from "./limiter/throttle.js";
 import { Listener } from "./listener.js";
 import { Once } from "./once.js";
 import { Picker } from "./picker.js";
@@ -233,6 +235,8 @@ export class Coordinator {
     const { settings } = this.#task;
     const rules = new StepRules(catalogue);
     const known = knownDefinitions(catalogue);
+    const limiter = new PostgresLimiter(this.#database.statements);
+    const throttle = new Throttle(this.#report);
     return this.#queues.map((queue, queueIndex) => {
       const flusher = this.#plan.flusherOfQueue[queueIndex] ?? 0;
       return new Picker({
@@ -248,6 +252,9 @@ export class Coordinator {
         known,
         rules,
         database: this.#database,
+        limiter,
+        throttle,
+        keepsSettings: settings.database.prepare,
         ledger: this.#ledger,
         held: this.#held,
         slots: this.#crew,
@@ -369,6 +376,8 @@ export class Coordinator {
       const held = this.#held.release(seat, generation);
       if (held !== undefined) released.push(held);
     }
+    const keys = released.map((held) => held.concurrencyKey).filter((key) => key !== null);
+    if (keys.length > 0) for (const picker of this.#pickers) picker.freed(keys);
     for (const [queueIndex, count] of this.#countByQueue(released))
       this.#pickers[queueIndex]?.released(count);
   }

@@ -4,6 +4,7 @@
 
 import type { Database } from "./database.js";
 import { Duty } from "./duty.js";
+import { releaseClaims } from "./release.js";
 import type { Report } from "./report.js";
 
 const RELEASES = 2;
@@ -42,18 +43,15 @@ export class Doubts {
   async #release(): Promise<number> {
     if (this.#claims.size === 0) return IDLE_MS;
     const claims = [...this.#claims.keys()];
-    const rows = await this.#database.run("keeper", (connection) =>
-      connection.run<{ queue: string }>(this.#database.statements.get("picker/release_claims"), [
-        claims,
-        null,
-      ]),
+    const queues = await this.#database.run("keeper", (connection) =>
+      releaseClaims(connection, this.#database.statements, { claims, prefix: null }),
     );
     for (const claim of claims) {
       const releases = (this.#claims.get(claim) ?? 0) + 1;
       if (releases >= RELEASES) this.#claims.delete(claim);
       else this.#claims.set(claim, releases);
     }
-    if (rows.length > 0) this.#onReleased([...new Set(rows.map(({ queue }) => queue))]);
+    if (queues.length > 0) this.#onReleased(queues);
     return this.#claims.size > 0 ? RELEASE_SPACING_MS : IDLE_MS;
   }
 }

@@ -11,6 +11,7 @@ import type { Database } from "./database.js";
 import type { Flushers } from "./flushers.js";
 import type { HeldRow } from "./held.js";
 import type { Picker } from "./picker.js";
+import { releaseClaims } from "./release.js";
 import type { Report } from "./report.js";
 
 /** DR2, less a margin in which the main thread ends what is left. */
@@ -95,7 +96,7 @@ async function stepsEnd(options: DrainOptions, untilMs: number): Promise<void> {
 /** Rows that a lost answer claimed, and rows that were given up on the way. */
 async function releaseRest({ database, claimPrefix }: DrainOptions): Promise<void> {
   await database.run("keeper", (connection) =>
-    connection.run(database.statements.get("picker/release_claims"), [[], claimPrefix]),
+    releaseClaims(connection, database.statements, { claims: [], prefix: claimPrefix }),
   );
 }
 

@@ -15,6 +15,8 @@ export interface HeldRow {
   readonly queueIndex: number;
   /** When the claim was sent, monotonic milliseconds. */
   readonly claimedAtMs: number;
+  /** The key under which it was claimed, null where no limit applied: others of the key wait for its end. */
+  readonly concurrencyKey: string | null;
   /** The executor thread that has the row and has not reported its end; written by the crew. */
   thread: number | null;
   /** When the crew last gave it to a thread, monotonic milliseconds; 0 before. Written by the crew. */
@@ -49,7 +51,15 @@ export class HeldTable {
    * believe in the claim (monotonic; at most the lease counted from before the claim was sent).
    * @throws InvariantError without a free seat: look at `room` before claiming.
    */
-  hold(row: ClaimedRow, facts: { queueIndex: number; claimedAtMs: number; trustedUntilMs: number }): HeldRow {
+  hold(
+    row: ClaimedRow,
+    facts: {
+      queueIndex: number;
+      claimedAtMs: number;
+      trustedUntilMs: number;
+      concurrencyKey?: string | null;
+    },
+  ): HeldRow {
     const seat = this.#free.pop();
     if (seat === undefined) throw new InvariantError("no free seat for a claimed row");
     row.seat = seat;
@@ -58,6 +68,7 @@ export class HeldTable {
       row,
       queueIndex: facts.queueIndex,
       claimedAtMs: facts.claimedAtMs,
+      concurrencyKey: facts.concurrencyKey ?? null,
       thread: null,
       dispatchedAtMs: 0,
       abortion: null,

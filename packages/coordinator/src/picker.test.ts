@@ -4,6 +4,7 @@ import type { Statement, Statements } from "#core/database/statements.js";
 import { TransientError } from "#core/errors.js";
 import { Ledger } from "#core/ledger.js";
 import { type HeldRow, HeldTable } from "./held.js";
+import { PostgresLimiter } from "./limiter/postgresLimiter.js";
 import { Picker, type PickerOptions } from "./picker.js";
 import { Report } from "./report.js";
 import { StepRules } from "./stepRules.js";
@@ -74,6 +75,7 @@ function rig(more: Partial<PickerOptions> = {}) {
       has_inbox: false,
       has_children: false,
       seen: count,
+      limited: 0,
     }));
   };
   const connection = { run: answer } as unknown as Connection;
@@ -104,6 +106,9 @@ function rig(more: Partial<PickerOptions> = {}) {
       statements,
       run: (_lane, work) => work(connection),
     },
+    limiter: new PostgresLimiter(statements),
+    throttle: { tell: () => undefined },
+    keepsSettings: true,
     ledger,
     held,
     slots: {

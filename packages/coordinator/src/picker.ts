@@ -7,16 +7,23 @@
 // P4  A claim whose answer was lost is released by name before its lease runs out.
 // P5  A claim that the database refuses because of some row's values is halved until that row stands alone; it is then
 //     left out for a while, and the rest goes on.
+// P6  A queue without limits is claimed by one statement. Where that meets a row with a limit, the picks become
+//     transactions (claimLimited.ts), until no such row was met for a while.
 
 import { monotonicMs, setClampedTimeout } from "#core/clock.js";
 import { classifyFailure } from "#core/database/failure.js";
 import type { Ledger } from "#core/ledger.js";
+import type { ClaimedRow } from "#core/protocol/row.js";
 import { type Claim, claimRunnable, type KnownDefinitions } from "./claim.js";
+import { claimLimited, isRace, RowRefused, type LimitedClaim, pickTransaction } from "./claimLimited.js";
 import { Cursor } from "./cursor.js";
 import type { Database } from "./database.js";
 import { demandOf, PREFETCH_ROWS_MAX } from "./demand.js";
 import type { HeldRow, HeldTable } from "./held.js";
 import { trustMs } from "./lease.js";
+import type { Limiter } from "./limiter/limiter.js";
+import { LimitedSearch } from "./limiter/search.js";
+import type { Throttle } from "./limiter/throttle.js";
 import { Marks } from "./marks.js";
 import { Pace } from "./pace.js";
 import { Refused } from "./refused.js";
@@ -53,6 +60,10 @@ export interface PickerOptions {
   known: KnownDefinitions;
   rules: StepRules;
   database: Pick<Database, "run" | "isUp" | "statements">;
+  limiter: Limiter;
+  throttle: Pick<Throttle, "tell">;
+  /** Whether the picker's connections keep session settings. */
+  keepsSettings: boolean;
   ledger: Pick<Ledger, "pendingBytes">;
   held: HeldTable;
   slots: Slots;
@@ -73,6 +84,9 @@ export class Picker {
   readonly #pace = new Pace();
   readonly #marks: Marks;
   readonly #refused = new Refused();
+  /** P6: how picks look for rows while the queue has limited ones; null: they are one statement. */
+  #search: LimitedSearch | null = null;
+  #searchTimer: NodeJS.Timeout | undefined;
   #phase: "stopped" | "running" = "stopped";
   #picking: Promise<void> | undefined;
   #marking: Promise<void> | undefined;
@@ -124,6 +138,7 @@ export class Picker {
     this.#phase = "stopped";
     clearTimeout(this.#pollTimer);
     clearTimeout(this.#laterTimer);
+    clearTimeout(this.#searchTimer);
     await this.#picking;
     await this.#marking;
   }
@@ -131,6 +146,7 @@ export class Picker {
   /** Rows of this queue may be due now (P3). */
   poke(): void {
     this.#cursor.drop();
+    this.#search?.poke();
     this.#isPoked = true;
     this.#seek("poke");
   }
@@ -150,6 +166,15 @@ export class Picker {
   released(count: number): void {
     this.#heldCount -= count;
     this.#look();
+  }
+
+  /** Rows of these concurrency keys, of whatever queue, are no longer held here: others of the keys may start. */
+  freed(keys: readonly string[]): void {
+    const search = this.#search;
+    if (search === null) return;
+    const nowMs = monotonicMs();
+    const isAwaited = keys.filter((key) => search.freed(key, nowMs)).length > 0;
+    if (isAwaited) this.#seek("freed");
   }
 
   /** Takes back the rows that wait for their mark. */
@@ -181,15 +206,22 @@ export class Picker {
     const wanted = this.#wanted();
     if (wanted === 0) return;
     const nowMs = monotonicMs();
-    if (nowMs - this.#emptyAtMs < EMPTY_PICK_SPACING_MS) {
+    // What has become free is known, and not searched for.
+    const isCalled = this.#search !== null && this.#search.nextAtMs <= nowMs && nowMs >= this.#emptyAtMs;
+    if (!isCalled && nowMs - this.#emptyAtMs < EMPTY_PICK_SPACING_MS) {
       this.#lookLater(EMPTY_PICK_SPACING_MS - (nowMs - this.#emptyAtMs));
       return;
     }
     clearTimeout(this.#pollTimer);
     this.#isPoked = false;
-    this.#picking = this.#pick(Math.min(wanted, this.#rowsMax)).then(() => {
+    const rowsMax = Math.min(wanted, this.#rowsMax);
+    const search = this.#search;
+    const pick = search === null ? this.#pick(rowsMax) : this.#pickLimited(rowsMax, search);
+    clearTimeout(this.#searchTimer);
+    this.#picking = pick.then(() => {
       this.#picking = undefined;
       this.#armPoll();
+      this.#armSearch();
       this.#look();
     });
   }
@@ -222,13 +254,12 @@ export class Picker {
   /** Takes in what a claim brought, and decides whether the search goes on. */
   #settle(claim: Claim, pick: { wanted: number; hadCursor: boolean; sentAtMs: number }): void {
     const nowMs = monotonicMs();
-    if (claim.rows.length > 0) this.#takeIn(claim, pick.sentAtMs);
-    this.#options.report.event("pick", {
-      queue: this.#options.queue,
-      wanted: pick.wanted,
-      claimed: claim.rows.length,
-    });
-    if (!claim.isShort) {
+    if (claim.rows.length > 0) this.#takeIn(claim.rows, null, pick.sentAtMs);
+    this.#tellPick(pick.wanted, claim.rows.length);
+    if (claim.limited > 0) {
+      this.#cursor.drop();
+      this.#search = new LimitedSearch(nowMs);
+    } else if (!claim.isShort) {
       this.#cursor.advance(claim.reached, nowMs);
     } else {
       this.#cursor.drop();
@@ -236,23 +267,90 @@ export class Picker {
       if (!pick.hadCursor && !this.#isPoked) this.#isDry = true;
       if (!pick.hadCursor && claim.rows.length === 0) this.#emptyAtMs = nowMs;
     }
-    if (claim.rows.length > 0) this.#pollMs = this.#options.pollIntervalMs;
+    this.#adaptPoll(claim.rows.length);
+  }
+
+  async #pickLimited(wanted: number, search: LimitedSearch): Promise<void> {
+    const { database, queue, limiter, report } = this.#options;
+    const claimName = this.#options.nameClaim();
+    const sentAtMs = monotonicMs();
+    const step = search.begin(wanted, sentAtMs);
+    try {
+      const claim = await database.run("picker", (connection) =>
+        claimLimited(
+          connection,
+          {
+            statements: database.statements,
+            limiter,
+            transaction: pickTransaction(this.#options.keepsSettings),
+            onContended: () => report.event("contended", { queue }),
+          },
+          {
+            ...step,
+            without: this.#refused.ids(sentAtMs),
+            queue,
+            claim: claimName,
+            leaseTtlMs: this.#options.leaseTtlMs,
+            known: this.#options.known,
+          },
+        ),
+      );
+      this.#roundTripMs = this.#roundTripMs * 0.8 + (monotonicMs() - sentAtMs) * 0.2;
+      this.#rowsMax = Math.min(this.#rowsMax * 2, Number.MAX_SAFE_INTEGER);
+      this.#settleLimited(claim, {
+        search,
+        isOver: search.end(step, claim, monotonicMs()),
+        wanted,
+        sentAtMs,
+      });
+    } catch (error) {
+      search.fail();
+      await this.#recover(error, { claimName, wanted });
+    }
+  }
+
+  #settleLimited(
+    claim: LimitedClaim,
+    pick: { search: LimitedSearch; isOver: boolean; wanted: number; sentAtMs: number },
+  ): void {
+    const nowMs = monotonicMs();
+    if (claim.rows.length > 0) this.#takeIn(claim.rows, claim.keys, pick.sentAtMs);
+    this.#tellPick(pick.wanted, claim.rows.length);
+    this.#options.throttle.tell(this.#options.queue, claim);
+    if (pick.isOver) {
+      if (!this.#isPoked) this.#isDry = true;
+      if (claim.rows.length === 0) this.#emptyAtMs = nowMs;
+    }
+    this.#adaptPoll(claim.rows.length);
+    if (pick.search.isQuiet(nowMs)) {
+      this.#search = null;
+      this.#cursor.drop();
+    }
+  }
+
+  #tellPick(wanted: number, claimed: number): void {
+    this.#options.report.event("pick", { queue: this.#options.queue, wanted, claimed });
+  }
+
+  #adaptPoll(claimed: number): void {
+    if (claimed > 0) this.#pollMs = this.#options.pollIntervalMs;
     else if (this.#isPoll && this.#isDry) {
       this.#pollMs = Math.min(this.#pollMs * POLL_BACKOFF, this.#options.maxPollIntervalMs);
     }
   }
 
-  #takeIn(claim: Claim, sentAtMs: number): void {
+  #takeIn(rows: readonly ClaimedRow[], keys: readonly (string | null)[] | null, sentAtMs: number): void {
     const { held, queueIndex, rules, slots, leaseTtlMs } = this.#options;
     if (this.#heldCount === 0) this.#pace.begin(monotonicMs());
     const ready: HeldRow[] = [];
     const unmarked: HeldRow[] = [];
     const trustedUntilMs = sentAtMs + trustMs(leaseTtlMs);
-    for (const row of claim.rows) {
-      const heldRow = held.hold(row, { queueIndex, claimedAtMs: sentAtMs, trustedUntilMs });
+    for (const [index, row] of rows.entries()) {
+      const concurrencyKey = keys?.[index] ?? null;
+      const heldRow = held.hold(row, { queueIndex, claimedAtMs: sentAtMs, trustedUntilMs, concurrencyKey });
       (rules.needsMark(row) ? unmarked : ready).push(heldRow);
     }
-    this.#heldCount += claim.rows.length;
+    this.#heldCount += rows.length;
     if (ready.length > 0) slots.dispatch(ready);
     if (unmarked.length > 0) {
       this.#marks.add(unmarked);
@@ -268,7 +366,9 @@ export class Picker {
     const failure = classifyFailure(error);
     // When the database is back, the coordinator pokes.
     if (failure === "connection") return;
-    if (failure === "contention") return this.#options.report.event("contended", { queue: this.queue });
+    if (error instanceof RowRefused) return this.#leaveOut(error.id, error.cause);
+    // The next pick meets what the winners of a race have committed.
+    if (failure === "contention" || isRace(error)) return this.#options.report.event("contended", { queue: this.queue });
     if (failure === "data" || failure === "constraint") {
       if (pick.wanted === 1) await this.#setAside(error);
       else this.#rowsMax = pick.wanted >> 1;
@@ -276,6 +376,15 @@ export class Picker {
     }
     this.#options.report.trouble(`picking from queue ${this.queue}`, error);
     this.#emptyAtMs = monotonicMs() + REFUSED_RETRY_MS;
+  }
+
+  #leaveOut(id: number, error: unknown): void {
+    this.#refused.add(id, monotonicMs());
+    this.#options.report.log("error", "an instance cannot be claimed; it is left out for a while", {
+      instance: id,
+      queue: this.queue,
+      err: describeServerError(error),
+    });
   }
 
   async #setAside(error: unknown): Promise<void> {
@@ -289,13 +398,7 @@ export class Picker {
           this.#refused.ids(monotonicMs()),
         ]),
       );
-      if (head === undefined) return;
-      this.#refused.add(head.id, monotonicMs());
-      report.log("error", "an instance cannot be claimed; it is left out for a while", {
-        instance: head.id,
-        queue: this.queue,
-        err: describeServerError(error),
-      });
+      if (head !== undefined) this.#leaveOut(head.id, error);
     } catch (cause) {
       report.trouble(`picking from queue ${this.queue}`, cause);
     }
@@ -372,9 +475,21 @@ export class Picker {
       () => {
         this.#armPoll();
         this.#cursor.drop();
+        this.#search?.poke();
         this.#seek("poll");
       },
       this.#pollMs * (0.9 + Math.random() * 0.2),
+    );
+  }
+
+  /** A key's pause is over, a rate has refilled, or the search is to begin anew: by itself. */
+  #armSearch(): void {
+    const search = this.#search;
+    if (this.#phase !== "running" || search === null || search.nextAtMs === Number.POSITIVE_INFINITY) return;
+    clearTimeout(this.#searchTimer);
+    this.#searchTimer = setClampedTimeout(
+      () => this.#seek("freed"),
+      Math.max(1, Math.ceil(search.nextAtMs - monotonicMs())),
     );
   }
 

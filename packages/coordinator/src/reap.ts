@@ -10,6 +10,8 @@ import type { Statements } from "#core/database/statements.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { ownTransaction } from "#flusher/env.js";
 import { flush } from "#flusher/flush.js";
+import { creditSlots } from "#flusher/riders.js";
+import { slotsOf } from "./release.js";
 
 /** Rows of one transaction; their locks are held for some tens of milliseconds. */
 const REAP_ROWS_MAX = 500;
@@ -97,34 +99,11 @@ async function returnBatch(
         returned.map((row) => row.id),
         options.releaseIdentity,
       ]);
-      await creditSlots(connection, statements, returned);
+      await creditSlots(connection, slotsOf(returned), { statements });
       return lost;
     },
     { lockTimeoutMs: LOCK_TIMEOUT_MS },
   );
-}
-
-/** RP1. One entry a shard, in the order of the locks. */
-async function creditSlots(
-  connection: Connection,
-  statements: Statements,
-  rows: readonly LostRecord[],
-): Promise<void> {
-  const slots = new Map<string, { key: string; shard: number; count: number }>();
-  for (const { gate, shard } of rows) {
-    if (gate === null || shard === null) continue;
-    const name = `${shard} ${gate}`;
-    const known = slots.get(name) ?? { key: gate, shard, count: 0 };
-    known.count++;
-    slots.set(name, known);
-  }
-  if (slots.size === 0) return;
-  const entries = [...slots.values()];
-  await connection.run(statements.get("flusher/credit_slots"), [
-    entries.map(({ key }) => key),
-    entries.map(({ shard }) => shard),
-    entries.map(({ count }) => count),
-  ]);
 }
 
 /** RP3. Returns how many were settled; a row that somebody has locked is left to the next sweep. */

@@ -24,6 +24,10 @@ export const EVENTS = {
   drain: "drain",
   /** A race for a constraint was lost and is tried again: queue. */
   contended: "contended",
+  /** A limit has held rows back: queue, kind (conc, rate), key, wanted, granted. */
+  throttled: "throttled",
+  /** A row names a rate limit that nobody has configured: queue, name, key, fsm, step. Once for these four. */
+  unknown: "unknown",
   /** The lease heartbeat: extended, locked, lost. */
   heartbeat: "heartbeat",
 } as const;

@@ -89,7 +89,7 @@ export interface FreedSlot {
 export async function creditSlots(
   session: Session,
   slots: readonly FreedSlot[],
-  env: FlushEnv,
+  env: Pick<FlushEnv, "statements">,
 ): Promise<FlushEvent[]> {
   if (slots.length === 0) return [];
   const shards = new Map<string, FreedSlot & { count: number }>();

@@ -2,12 +2,15 @@
 // and flush. Time does not pass: what is scheduled counts as due unless the test says otherwise.
 
 import { setImmediate as turn } from "node:timers/promises";
-import { claimRunnable, type KnownDefinitions } from "#coordinator/claim.js";
+import type { KnownDefinitions } from "#coordinator/claim.js";
+import { claimLimited, pickTransaction } from "#coordinator/claimLimited.js";
+import { PostgresLimiter } from "#coordinator/limiter/postgresLimiter.js";
 import type { Statements } from "#core/database/statements.js";
 import type { DefinitionRegistry } from "#core/definition/registry.js";
 import { GenDurableError } from "#core/errors.js";
 import type { DecisionKind } from "#core/protocol/outcome.js";
 import { runRow, type StepEnvironment } from "#executor/step.js";
+import { CALLERS_TRANSACTION } from "#flusher/env.js";
 import { flush } from "#flusher/flush.js";
 import type { TestSession } from "./session.js";
 
@@ -38,6 +41,8 @@ const STEPS_MAX = 1_000;
 const CLAIM_ROWS = 10;
 /** Claims of a test are trusted for its whole life. */
 const LEASE_MS = 3_600_000;
+/** Rows that a claim looks at: a test's backlog behind a full gate is no deeper. */
+const WINDOW_ROWS = 10_000;
 /** Later than any schedule: durations end after a hundred years. */
 const AFTER_EVERYTHING_MS = 150 * 365 * 86_400_000;
 
@@ -56,6 +61,7 @@ export async function drain(environment: DrainEnvironment, options: DrainOptions
   const tally: DrainTally = { steps: 0, next: 0, retry: 0, await: 0, children: 0, done: 0, stop: 0 };
   const asOf = scheduled ? new Date(Date.now() + AFTER_EVERYTHING_MS) : null;
   const transaction = await environment.session.transaction();
+  const pick = transaction === CALLERS_TRANSACTION ? transaction : pickTransaction(false);
   const env = {
     statements: environment.statements,
     transaction,
@@ -63,20 +69,31 @@ export async function drain(environment: DrainEnvironment, options: DrainOptions
     asOf: null,
     poke: null,
   };
+  // Time does not pass for rates either: every look finds them refilled, where they refill at all.
+  const limiter = new PostgresLimiter(environment.statements, {
+    passedMs: scheduled ? AFTER_EVERYTHING_MS : 0,
+  });
   for (let ran = true; ran; ) {
     ran = false;
     for (const queue of await listQueues(environment, asOf)) {
       const left = maxSteps - tally.steps;
       if (left <= 0) throw new DrainLimitError(maxSteps, tally);
-      const { rows } = await claimRunnable(environment.session, environment.statements, {
-        queue,
-        claim: environment.nextClaim(),
-        rowsMax: Math.min(CLAIM_ROWS, left),
-        leaseTtlMs: LEASE_MS,
-        known: knownOf(environment.registry),
-        places: null,
-        asOf,
-      });
+      const { rows } = await claimLimited(
+        environment.session,
+        { statements: environment.statements, limiter, transaction: pick },
+        {
+          queue,
+          claim: environment.nextClaim(),
+          rowsMax: Math.min(CLAIM_ROWS, left),
+          windowRows: WINDOW_ROWS,
+          leaseTtlMs: LEASE_MS,
+          known: knownOf(environment.registry),
+          places: [],
+          excluded: { keys: [], rates: [] },
+          probes: [],
+          asOf,
+        },
+      );
       for (const row of rows) {
         const outcome = await runRow(row, environment.step);
         await flush(environment.session, [outcome], env);

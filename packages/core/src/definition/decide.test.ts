@@ -194,19 +194,6 @@ const refusals: [string, Make, string, string][] = [
     "INVALID_KEY",
     "options.concurrencyKey",
   ],
-  [
-    "a rate limit",
-    (ctx) => ctx.next("end", state, { rateLimit: "stripe" }),
-    "NOT_SUPPORTED",
-    "options.rateLimit",
-  ],
-  ["a weight", (ctx) => ctx.next("end", state, { weight: 2 }), "NOT_SUPPORTED", "options.weight"],
-  [
-    "a concurrency key",
-    (ctx) => ctx.next("end", state, { concurrencyKey: "a:1" }),
-    "NOT_SUPPORTED",
-    "options.concurrencyKey",
-  ],
   ["inline", (ctx) => ctx.next("end", state, { inline: true }), "NOT_SUPPORTED", "options.inline"],
   ["OUT-10: an await on no names", (ctx) => ctx.awaitSignal([], "end", state), "INVALID_AWAIT", "names"],
   [
@@ -310,13 +297,6 @@ const refusals: [string, Make, string, string][] = [
     "children[0].correlationKey",
   ],
   [
-    "a child with a concurrency key",
-    (ctx) =>
-      ctx.scheduleChildren("end", [kid.child({ state: { name: "a" }, concurrencyKey: ["a", 1] })], state),
-    "NOT_SUPPORTED",
-    "children[0].concurrencyKey",
-  ],
-  [
     "more children than one outcome may have",
     (ctx) => ctx.scheduleChildren("end", many, state),
     "TOO_MANY_CHILDREN",
@@ -363,6 +343,9 @@ test("a machine without a state schema takes any JSON object", () => {
 test("a client knows no limits: any name of a rate limit passes its check", () => {
   const unknown = { maxPayloadBytes: 1, rateBursts: null };
   expect(encodeRate({}, unknown, "")).toEqual({ rateLimit: null, weight: 1 });
-  expect(() => encodeRate({ rateLimit: ["any", 1] }, unknown, "")).toThrow("comes with a later version");
+  expect(encodeRate({ rateLimit: ["any", 1], weight: 2 }, unknown, "")).toEqual({
+    rateLimit: "any:1",
+    weight: 2,
+  });
   expect(() => encodeConcurrencyKey(["", 1], "concurrencyKey")).toThrow("concurrencyKey[0]");
 });

@@ -5,7 +5,7 @@ import { UsageError } from "../errors.js";
 
 export type Feature = "concurrencyKey" | "rateLimit" | "weight" | "inline";
 
-const UNFINISHED: ReadonlySet<Feature> = new Set(["concurrencyKey", "rateLimit", "weight", "inline"]);
+const UNFINISHED: ReadonlySet<Feature> = new Set(["inline"]);
 
 /** @throws UsageError NOT_SUPPORTED when the feature is not finished */
 export function refuseUnfinished(feature: Feature, path: string): void {

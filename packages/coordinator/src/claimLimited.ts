@@ -1,0 +1,251 @@
+// Claim where limits can apply: one short transaction locks the candidates, admits over the locked rows, and claims the
+// admitted ones with their final shard. Plain, over a session: the pickers and the testing helpers run the same code.
+// CM1  Nothing provisional is committed: a denied row is never written.
+// CM2  Instance rows are locked first, then counters; neither is waited for. What has to be waited for (an entry of a unique
+//      index that another pick is just making) is waited for under a short lock timeout.
+// CM3  A lost race rolls the whole pick back, and it begins anew on what the winner has committed.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { beginText } from "#core/database/connection.js";
+import { classifyFailure, isUniqueViolation } from "#core/database/failure.js";
+import type { Statements } from "#core/database/statements.js";
+import type { ClaimedRow } from "#core/protocol/row.js";
+import type { Session, TransactionTexts } from "#flusher/env.js";
+import { CLAIM_BYTES_MAX, type ClaimedRecord, type KnownDefinitions, loadRows, type Place } from "./claim.js";
+import type { Denial, Limiter } from "./limiter/limiter.js";
+
+/** CM2: below deadlock_timeout, so that two picks in each other's way are parted before the server calls it a deadlock. */
+const LOCK_TIMEOUT_MS = 100;
+/** CM3: races that one pick loses before it gives up until the next one. */
+const RACES_MAX = 4;
+const RACE_DELAY_MS = 2;
+
+export interface LimitedRequest {
+  queue: string;
+  /** `<node>/<pick>`, never used before. */
+  claim: string;
+  rowsMax: number;
+  /** Rows to look at, at most; more than `rowsMax`, since not every row may be claimed. */
+  windowRows: number;
+  leaseTtlMs: number;
+  known: KnownDefinitions;
+  /** Where to go on, a place a priority; priorities that are not named are looked at from their starts. */
+  places: readonly Place[];
+  /** Keys that are known to be full or busy: their rows are left out. */
+  excluded: { keys: readonly string[]; rates: readonly string[] };
+  /** Concurrency keys that may have become free: their first rows are looked up, wherever they stand. */
+  probes: readonly string[];
+  /** Which rows are due; null: by the database's clock. */
+  asOf?: Date | null;
+  bytesMax?: number;
+  /** Ids to leave out. */
+  without?: readonly number[];
+}
+
+/** The database refuses to claim this row because of its values; it stood alone. */
+export class RowRefused extends Error {
+  readonly id: number;
+
+  constructor(id: number, cause: unknown) {
+    super("a row cannot be claimed", { cause });
+    this.name = "RowRefused";
+    this.id = id;
+  }
+}
+
+export interface LimitedEnv {
+  statements: Statements;
+  limiter: Limiter;
+  transaction: TransactionTexts;
+  /** A race was lost and the pick begins anew. */
+  onContended?: () => void;
+}
+
+/** A row of a rate limit that nobody has configured. */
+export interface UnknownRate {
+  key: string;
+  fsm: string;
+  step: string;
+}
+
+export interface LimitedClaim {
+  rows: ClaimedRow[];
+  /** The concurrency key of each row, in the order of `rows`. */
+  keys: (string | null)[];
+  reached: Place[];
+  /** Rows that were looked at; fewer than the window: the queue has no more from these places on. */
+  seen: number;
+  /** Rows that could have been claimed were left: there were more than asked for. */
+  isCut: boolean;
+  /** Rows with limits among those that were looked at. */
+  limited: number;
+  denials: Denial[];
+  /** Unconfigured keys of which a row executes, or of which one was claimed while others wait behind it. */
+  busyKeys: string[];
+  unknown: UnknownRate[];
+}
+
+interface CandidateRecord {
+  id: number | null;
+  concurrency_key: string | null;
+  rate_limit: string | null;
+  weight: number;
+  gated: boolean;
+  has_inbox: boolean;
+  has_children: boolean;
+  seen: number;
+  cut: boolean;
+  limited: number;
+  busy: string[] | null;
+  followed: string[] | null;
+  unknown: string | null;
+  reached: string | null;
+  [column: string]: unknown;
+}
+
+/**
+ * The transaction of a pick, on a connection of the picker's own. The joins are nested loops, so that the statements write in
+ * the order in which their rows are given.
+ */
+export function pickTransaction(keepsSettings: boolean): TransactionTexts {
+  return {
+    begin: `${beginText(!keepsSettings, LOCK_TIMEOUT_MS)}; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`,
+    commit: "COMMIT",
+    rollback: "ROLLBACK",
+  };
+}
+
+/** Claims up to `rowsMax` rows that their limits admit. @throws what Postgres says when it is no race, or one race too many */
+export async function claimLimited(
+  session: Session,
+  env: LimitedEnv,
+  request: LimitedRequest,
+): Promise<LimitedClaim> {
+  for (let races = 0; ; races++) {
+    try {
+      return await pick(session, env, request);
+    } catch (error) {
+      if (classifyFailure(error) === "connection") throw error;
+      await session.command(env.transaction.rollback).catch(() => undefined);
+      if (!isRace(error) || races >= RACES_MAX) throw error;
+      env.onContended?.();
+      await sleep(RACE_DELAY_MS * 2 ** races * Math.random());
+    }
+  }
+}
+
+/** Another pick was first: with a row of the key, or with the counter; or the two were in each other's way. */
+export function isRace(error: unknown): boolean {
+  return (
+    classifyFailure(error) === "contention" ||
+    isUniqueViolation(error, "gen_durable_concurrency_active") ||
+    isUniqueViolation(error, "gen_durable_buckets_pkey")
+  );
+}
+
+function isRefusal(error: unknown): boolean {
+  const failure = classifyFailure(error);
+  return (failure === "data" || failure === "constraint") && !isRace(error);
+}
+
+async function pick(session: Session, env: LimitedEnv, request: LimitedRequest): Promise<LimitedClaim> {
+  const { statements, transaction } = env;
+  await session.command(transaction.begin);
+  const [facts, ...candidates] = await lockCandidates(session, statements, request);
+  const { admitted, denials } = await env.limiter.admit(
+    session,
+    candidates.map(({ id, concurrency_key, rate_limit, weight, gated }) => ({
+      id: id ?? 0,
+      gate: gated ? concurrency_key : null,
+      rate: rate_limit,
+      weight,
+    })),
+  );
+  const records = await claimAdmitted(session, statements, request, { candidates, admitted }).catch((error) => {
+    const [alone] = admitted.length === 1 ? admitted : [];
+    throw alone !== undefined && isRefusal(error) ? new RowRefused(alone.id, error) : error;
+  });
+  await session.command(transaction.commit);
+  return {
+    rows: await loadRows(session, statements, records, request),
+    keys: records.map((record) => record.concurrency_key as string | null),
+    reached: parse<Place>(facts?.reached),
+    seen: facts?.seen ?? 0,
+    isCut: facts?.cut ?? false,
+    limited: facts?.limited ?? 0,
+    denials,
+    busyKeys: [...(facts?.busy ?? []), ...followedKeys(facts?.followed ?? [], records)],
+    unknown: parse<UnknownRate>(facts?.unknown),
+  };
+}
+
+/** The facts first, then the locked rows. */
+function lockCandidates(
+  session: Session,
+  statements: Statements,
+  request: LimitedRequest,
+): Promise<CandidateRecord[]> {
+  const { places, known, excluded } = request;
+  return session.run<CandidateRecord>(statements.get("picker/lock_candidates"), [
+    request.queue,
+    request.rowsMax,
+    request.windowRows,
+    known.names,
+    known.versions,
+    places.map((place) => place.priority),
+    places.map((place) => place.eligibleAt),
+    places.map((place) => place.id),
+    request.asOf ?? null,
+    request.bytesMax ?? CLAIM_BYTES_MAX,
+    excluded.keys,
+    excluded.rates,
+    request.probes,
+    request.without ?? [],
+  ]);
+}
+
+/** Claims in the order of the keys (CM2), and returns the rows in pick order. */
+async function claimAdmitted(
+  session: Session,
+  statements: Statements,
+  request: LimitedRequest,
+  {
+    candidates,
+    admitted,
+  }: {
+    candidates: readonly CandidateRecord[];
+    admitted: readonly { id: number; shard: number | null }[];
+  },
+): Promise<ClaimedRecord[]> {
+  if (admitted.length === 0) return [];
+  const turns = new Map(candidates.map((candidate, turn) => [candidate.id, { turn, ...candidate }]));
+  const keyOf = ({ id, shard }: { id: number; shard: number | null }): string =>
+    shard === null ? (turns.get(id)?.concurrency_key ?? "") : "";
+  const ordered = [...admitted].sort((a, b) => compare(keyOf(a), keyOf(b)) || a.id - b.id);
+  const records = await session.run<ClaimedRecord>(statements.get("picker/claim_admitted"), [
+    ordered.map(({ id }) => id),
+    ordered.map(({ shard }) => shard),
+    request.claim,
+    request.leaseTtlMs,
+  ]);
+  for (const record of records) {
+    const candidate = turns.get(record.id);
+    record.has_inbox = candidate?.has_inbox ?? false;
+    record.has_children = candidate?.has_children ?? false;
+  }
+  return records.sort((a, b) => (turns.get(a.id)?.turn ?? 0) - (turns.get(b.id)?.turn ?? 0));
+}
+
+/** Of the keys behind whose heads others wait: those whose heads were claimed. */
+function followedKeys(followed: readonly string[], records: readonly ClaimedRecord[]): string[] {
+  const claimed = new Set(records.map((record) => record.concurrency_key));
+  return followed.filter((key) => claimed.has(key));
+}
+
+function parse<T>(text: string | null | undefined): T[] {
+  return text === null || text === undefined ? [] : (JSON.parse(text) as T[]);
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
