@@ -161,10 +161,12 @@ async function pick(session: Session, env: LimitedEnv, request: LimitedRequest):
       weight,
     })),
   );
-  const records = await claimAdmitted(session, statements, request, { candidates, admitted }).catch((error) => {
-    const [alone] = admitted.length === 1 ? admitted : [];
-    throw alone !== undefined && isRefusal(error) ? new RowRefused(alone.id, error) : error;
-  });
+  const records = await claimAdmitted(session, statements, request, { candidates, admitted }).catch(
+    (error) => {
+      const [alone] = admitted.length === 1 ? admitted : [];
+      throw alone !== undefined && isRefusal(error) ? new RowRefused(alone.id, error) : error;
+    },
+  );
   await session.command(transaction.commit);
   return {
     rows: await loadRows(session, statements, records, request),

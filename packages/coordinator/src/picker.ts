@@ -15,7 +15,7 @@ import { classifyFailure } from "#core/database/failure.js";
 import type { Ledger } from "#core/ledger.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 import { type Claim, claimRunnable, type KnownDefinitions } from "./claim.js";
-import { claimLimited, isRace, RowRefused, type LimitedClaim, pickTransaction } from "./claimLimited.js";
+import { claimLimited, isRace, type LimitedClaim, pickTransaction, RowRefused } from "./claimLimited.js";
 import { Cursor } from "./cursor.js";
 import type { Database } from "./database.js";
 import { demandOf, PREFETCH_ROWS_MAX } from "./demand.js";
@@ -368,7 +368,8 @@ export class Picker {
     if (failure === "connection") return;
     if (error instanceof RowRefused) return this.#leaveOut(error.id, error.cause);
     // The next pick meets what the winners of a race have committed.
-    if (failure === "contention" || isRace(error)) return this.#options.report.event("contended", { queue: this.queue });
+    if (failure === "contention" || isRace(error))
+      return this.#options.report.event("contended", { queue: this.queue });
     if (failure === "data" || failure === "constraint") {
       if (pick.wanted === 1) await this.#setAside(error);
       else this.#rowsMax = pick.wanted >> 1;
