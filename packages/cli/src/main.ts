@@ -6,6 +6,7 @@ import { cancelCommand } from "./commands/cancel.js";
 import { dbCommand } from "./commands/db.js";
 import { initCommand } from "./commands/init.js";
 import { insertCommand } from "./commands/insert.js";
+import { limitsCommand } from "./commands/limits.js";
 import { listCommand } from "./commands/list.js";
 import { migrateCommand } from "./commands/migrate.js";
 import { nodesCommand } from "./commands/nodes.js";
@@ -50,6 +51,7 @@ function buildProgram(): Command {
     retryCommand(),
     cancelCommand(),
     nodesCommand(),
+    limitsCommand(),
     dbCommand(),
   ])
     program.addCommand(command);

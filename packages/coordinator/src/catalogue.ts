@@ -55,6 +55,21 @@ export async function upsertLimits(
   ]);
 }
 
+/** Gates that are new to the database, and a live key of each that was exclusive until now. */
+export async function findCaptured(
+  connection: Connection,
+  statements: Statements,
+  { concurrencyLimits }: Pick<NodeSettings, "concurrencyLimits">,
+): Promise<{ name: string; key: string }[]> {
+  const names = Object.keys(concurrencyLimits);
+  if (names.length === 0) return [];
+  const rows = await connection.run<{ name: string; key: string | null }>(
+    statements.get("node/find_captured"),
+    [names],
+  );
+  return rows.flatMap(({ name, key }) => (key === null ? [] : [{ name, key }]));
+}
+
 /** What the claim filters by. */
 export function knownDefinitions(catalogue: readonly CatalogueEntry[]): KnownDefinitions {
   return {

@@ -1,4 +1,4 @@
-// Collector: deletes instances that ended longer ago than the retention, in batches.
+// Collector: deletes instances that ended longer ago than the retention, in batches; reconciles the counters of limits.
 // C1  A sweep repeats until a batch comes back short, and takes at most a fifth of the time: after each batch it rests.
 // C2  Children that a parent may still look at are spared (the statement's rule).
 
@@ -7,6 +7,7 @@ import type { Connection } from "#core/database/connection.js";
 import type { Statements } from "#core/database/statements.js";
 import type { Database } from "./database.js";
 import { Duty } from "./duty.js";
+import { reconcileGates, sweepRates } from "./limiter/sweep.js";
 import type { Report } from "./report.js";
 
 /** C1: a batch that took t rests for 4t. */
@@ -60,7 +61,13 @@ export class Collector {
       const restMs = (performance.now() - startedAtMs) * REST_FACTOR;
       await delay(restMs, undefined, { signal: this.#abort.signal }).catch(() => undefined);
     }
-    report.event("sweep", { rows, buckets: 0, gates: 0 });
+    const limits = await database.run("sweeper", async (connection) => ({
+      ...(await reconcileGates(connection, database.statements)),
+      buckets: await sweepRates(connection, database.statements),
+    }));
+    report.event("sweep", { rows, ...limits });
+    if (limits.healed > 0)
+      report.log("info", "counters of gates were set to what executes", { counters: limits.healed });
     return intervalMs;
   }
 }

@@ -14,7 +14,7 @@ import type { CatalogueEntry } from "#core/protocol/executor.js";
 import type { FlushedRow, FromFlusher, QueueDue } from "#core/protocol/flusher.js";
 import type { CoordinatorTask, FromCoordinator, ToCoordinator } from "#core/protocol/node.js";
 import { Pulse } from "#core/pulse.js";
-import { knownDefinitions, upsertDefinitions, upsertLimits } from "./catalogue.js";
+import { findCaptured, knownDefinitions, upsertDefinitions, upsertLimits } from "./catalogue.js";
 import { Collector } from "./collector.js";
 import { Crew } from "./crew/crew.js";
 import { Database } from "./database.js";
@@ -222,7 +222,14 @@ export class Coordinator {
       try {
         return await this.#database.run("keeper", async (connection) => {
           await upsertDefinitions(connection, this.#database.statements, catalogue);
+          const captured = await findCaptured(connection, this.#database.statements, this.#task.settings);
           await upsertLimits(connection, this.#database.statements, this.#task.settings);
+          for (const { name, key } of captured)
+            this.#report.log(
+              "warn",
+              "a new concurrency limit takes keys that were exclusive until now: their steps may overlap",
+              { limit: name, key },
+            );
         });
       } catch (error) {
         if (classifyFailure(error) !== "connection") throw error;

@@ -18,7 +18,7 @@ export const EVENTS = {
   reclaim: "reclaim",
   /** Awaits have timed out: count. */
   timeouts: "timeouts",
-  /** The collector has swept: rows, buckets, gates. */
+  /** The collector has swept: rows; buckets, gates (counters and keys that went), healed, added. */
   sweep: "sweep",
   /** A drain has handed back what had not started: queue, released, inFlight. One a queue. */
   drain: "drain",

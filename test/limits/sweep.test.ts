@@ -1,0 +1,105 @@
+// The collector's part in limits: gates are reconciled with what executes, idle counters go.
+import { beforeEach, expect, test } from "@jest/globals";
+import { reconcileGates, sweepRates } from "#coordinator/limiter/sweep.js";
+import { createDatabase } from "../support/database.js";
+import { done } from "../support/outcomes.js";
+import { insertRow } from "../support/rows.js";
+import { configure, gateErrors, pickRows, readBuckets, settle, statements } from "./rig.js";
+
+const database = await createDatabase();
+const connection = await database.connection();
+
+beforeEach(() =>
+  database.query("TRUNCATE gen_durable, signals, gen_durable_buckets, gen_durable_bucket_configs"),
+);
+
+async function claimOf(key: string, count: number) {
+  for (let i = 0; i < count; i++) await insertRow(database, { concurrency_key: key });
+  return (await pickRows(connection)).rows;
+}
+
+test("REC-10, GATE-19: a gate that is full and idle goes, and so does one that nobody has configured; the next pick makes it anew", async () => {
+  await configure(database, { a: { limit: 2 }, gone: { limit: 2 } });
+  await settle(connection, [...(await claimOf("a", 2)), ...(await claimOf("gone", 1))], done());
+  await database.query("DELETE FROM gen_durable_bucket_configs WHERE name = 'gone'");
+  expect(await reconcileGates(connection, statements)).toEqual({ gates: 2, healed: 0, added: 0 });
+  expect(await readBuckets(database)).toEqual([]);
+  expect(await claimOf("a", 3)).toHaveLength(2);
+});
+
+test("REC-11: shards raised from 2 to 4 while rows execute: all of them exist, and none admits beyond the limit", async () => {
+  await configure(database, { a: { limit: 4, shards: 2 } });
+  await claimOf("a", 1);
+  await configure(database, { a: { limit: 4, shards: 4 } });
+  await reconcileGates(connection, statements);
+  const buckets = await readBuckets(database);
+  expect(buckets.map(({ shard, capacity }) => [shard, capacity])).toEqual([
+    [0, 1],
+    [1, 1],
+    [2, 1],
+    [3, 1],
+  ]);
+  expect(await gateErrors(database)).toEqual([]);
+  expect(await claimOf("a", 5)).toHaveLength(3);
+});
+
+test("what was leaked or credited by hand is set right by the next sweep", async () => {
+  await configure(database, { a: { limit: 4 } });
+  const rows = await claimOf("a", 3);
+  await database.query("DELETE FROM gen_durable WHERE id = $1", [rows[0]?.id]);
+  expect(await reconcileGates(connection, statements)).toEqual({ gates: 0, healed: 1, added: 0 });
+  expect(await readBuckets(database)).toMatchObject([{ capacity: 4, available: 2, debt: 0 }]);
+  await database.query("UPDATE gen_durable_buckets SET available = 4");
+  await configure(database, { a: { limit: 1 } });
+  await reconcileGates(connection, statements);
+  expect(await readBuckets(database)).toMatchObject([{ capacity: 1, available: 0, debt: 1 }]);
+  expect(await gateErrors(database)).toEqual([]);
+});
+
+test("REC-13: a counter that somebody has locked keeps all counters of its key", async () => {
+  await configure(database, { a: { limit: 4, shards: 2 }, b: { limit: 1 } });
+  await settle(connection, [...(await claimOf("a", 4)), ...(await claimOf("b", 1))], done());
+  const holder = await database.session();
+  await holder.query("BEGIN");
+  await holder.query("SELECT FROM gen_durable_buckets WHERE key = 'a' AND shard = 1 FOR UPDATE");
+  expect(await reconcileGates(connection, statements)).toMatchObject({ gates: 1 });
+  expect((await readBuckets(database)).map(({ key }) => key)).toEqual(["a", "a"]);
+  await holder.query("ROLLBACK");
+  expect(await reconcileGates(connection, statements)).toMatchObject({ gates: 1 });
+});
+
+test("a reconcile counts what was committed before it locked: a credit that waits for it is not lost", async () => {
+  await configure(database, { a: { limit: 2 } });
+  const rows = await claimOf("a", 2);
+  const holder = await database.session();
+  await holder.query("BEGIN");
+  await holder.query("SELECT FROM gen_durable_buckets FOR UPDATE");
+  const settling = settle(connection, rows.slice(0, 1), done());
+  await holder.query("COMMIT");
+  await settling;
+  const other = await database.connection();
+  await Promise.all([reconcileGates(other, statements), settle(connection, rows.slice(1), done())]);
+  await reconcileGates(other, statements);
+  expect(await readBuckets(database)).toEqual([]);
+  expect(await gateErrors(database)).toEqual([]);
+});
+
+test("REC-07, REC-08: of rate counters those go that are full again or not configured; all shards of a key or none", async () => {
+  await configure(database, {
+    full: { limit: 2, rate: 1, shards: 2 },
+    gone: { limit: 2, rate: 1 },
+    used: { limit: 2, rate: 0.001 },
+    never: { limit: 2, rate: 0 },
+  });
+  for (const name of ["full", "gone", "used", "never"]) await insertRow(database, { rate_limit: name });
+  await pickRows(connection);
+  await database.query("DELETE FROM gen_durable_bucket_configs WHERE name = 'gone'");
+  await database.query("UPDATE gen_durable_buckets SET last_refill = now() - interval '10 seconds'");
+  const holder = await database.session();
+  await holder.query("BEGIN");
+  await holder.query("SELECT FROM gen_durable_buckets WHERE key = 'full' AND shard = 1 FOR UPDATE");
+  expect(await sweepRates(connection, statements)).toBe(1);
+  await holder.query("ROLLBACK");
+  expect(await sweepRates(connection, statements)).toBe(2);
+  expect((await readBuckets(database)).map(({ key }) => key)).toEqual(["never", "used"]);
+});
