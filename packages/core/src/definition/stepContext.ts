@@ -96,7 +96,7 @@ export interface StepContext<
   readonly awaited: readonly SignalOf<Signals>[];
   /** All signals that are not consumed yet, oldest first. */
   readonly inbox: readonly SignalOf<Signals>[];
-  /** After a join: every child of the round that is still in the database. */
+  /** Every child that is still in the database, of all rounds, by id; the join counted those of the last round. */
   readonly children: readonly ChildView[];
   /** Why the instance was parked and is not any more; null for a step that was not parked. */
   readonly wokenBy: WakeReason | null;
