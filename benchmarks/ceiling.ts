@@ -75,7 +75,7 @@ async function flush(flusher: Connection, statements: Statements, { claim, rows 
   const visits = `{${rows.map((row) => row.visit).join(",")}}`;
   const attempts = `{${rows.map((row) => row.attempt).join(",")}}`;
   await flusher.transaction(async () => {
-    await flusher.run(statements.get("flusher/lock_batch"), [ids, all(claim), visits]);
+    await flusher.run(statements.get("flusher/lock_batch"), [ids]);
     await flusher.run(statements.get("flusher/apply_outcomes"), [
       ...[
         ids,

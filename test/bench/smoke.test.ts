@@ -1,0 +1,29 @@
+// Each benchmark runs, small, and ends with the one JSON object that it promises. No figure is judged here.
+
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { expect, test } from "@jest/globals";
+
+const run = promisify(execFile);
+
+test.each([["drain", ["--rows", "500", "--rounds", "1"], ["drain_ratio"]]])(
+  "bench %s prints its checks",
+  async (name, options, names) => {
+    const { stdout } = await run(process.execPath, [
+      "scripts/run.mjs",
+      "benchmarks/main.ts",
+      name,
+      ...options,
+      "--json",
+    ]);
+    const last: unknown = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+    const { checks } = last as { checks: Record<string, unknown> };
+    expect(Object.keys(checks)).toEqual(names);
+    for (const check of Object.values(checks))
+      expect(check).toEqual({
+        value: expect.any(Number),
+        target: expect.any(Number),
+        ok: expect.any(Boolean),
+      });
+  },
+);
