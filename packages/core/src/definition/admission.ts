@@ -1,11 +1,9 @@
-// Admission: the limits that a row asks for, checked and encoded. What they are not carried out for yet is refused in
-// one place (unfinished.ts), after the check, so that a mistake is named as such today.
+// Admission: the limits that a row asks for, checked and encoded.
 
 import { UsageError } from "../errors.js";
 import { joinPath } from "../json.js";
 import { joinKey, nameOfKey } from "../key.js";
 import { describe, suggest } from "../name.js";
-import { refuseUnfinished } from "./unfinished.js";
 
 /** What the worker knows of the configured limits. */
 export interface Limits {
@@ -38,16 +36,12 @@ export function encodeRate(
     if (weight > burst)
       throw refuseWeight(path, `${weight} can never fit: the burst of "${name}" is ${burst}`);
   }
-  if (rateLimit !== null) refuseUnfinished("rateLimit", joinPath(path, ["rateLimit"]));
-  if (draft.weight !== undefined) refuseUnfinished("weight", joinPath(path, ["weight"]));
   return { rateLimit, weight };
 }
 
 /** A concurrency key that is taken. @throws UsageError INVALID_KEY, INVALID_NAME */
 export function encodeConcurrencyKey(key: unknown, path: string): string {
-  const text = joinKey(key, path);
-  refuseUnfinished("concurrencyKey", path);
-  return text;
+  return joinKey(key, path);
 }
 
 function refuseWeight(base: string, problem: string): UsageError {

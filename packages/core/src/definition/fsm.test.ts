@@ -107,3 +107,9 @@ test("a module's definitions are found, each once, whatever else it exports", ()
   expect(definitionsOf(exports)).toEqual([fsm]);
   expect(isDefinition(fsm)).toBe(true);
 });
+
+test("run-ahead is refused where it is asked for, until it is there", () => {
+  expect(() => defineFsm({ name: "x", inline: true, steps: { a: step } })).toThrow(
+    expect.objectContaining({ code: "ERR_GEN_DURABLE_NOT_SUPPORTED", path: "inline" }),
+  );
+});

@@ -10,6 +10,7 @@ import type { Outcome } from "./outcome.js";
 import { parseBy } from "./schema.js";
 import type { SignalTypes, StepContext } from "./stepContext.js";
 import type { InputOf, JsonObject, OutputOf, Schema, StorableSchema } from "./storable.js";
+import { refuseUnfinished } from "./unfinished.js";
 
 export type SignalSchemas = Record<string, Schema>;
 export type SignalPayloads<G extends SignalSchemas> = { [Name in keyof G]: OutputOf<G[Name]> };
@@ -123,7 +124,7 @@ function runtimeOfNamed(name: string, given: Readonly<Record<string, unknown>>):
     parseState: (value) =>
       stateSchema === null ? value : parseBy(stateSchema, value, { path: "state", code: "INVALID_STATE" }),
     onCancel: given.onCancel === undefined ? null : stepOf(given.onCancel, steps, "onCancel"),
-    inline: given.inline === undefined ? false : checkBoolean(given.inline, { code: CODE, path: "inline" }),
+    inline: checkInline(given.inline),
   };
 }
 
@@ -213,4 +214,11 @@ function named(error: unknown, name: string): unknown {
   if (!(error instanceof UsageError)) return error;
   const code = error.code.replace("ERR_GEN_DURABLE_", "");
   return new UsageError(code, `FSM "${name}": ${error.message}`, { path: error.path ?? "", fsm: name });
+}
+
+function checkInline(inline: unknown): boolean {
+  if (inline === undefined) return false;
+  const wanted = checkBoolean(inline, { code: CODE, path: "inline" });
+  if (wanted) refuseUnfinished("inline", "inline");
+  return wanted;
 }

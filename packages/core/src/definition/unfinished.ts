@@ -3,7 +3,7 @@
 
 import { UsageError } from "../errors.js";
 
-export type Feature = "concurrencyKey" | "rateLimit" | "weight" | "inline";
+export type Feature = "inline";
 
 const UNFINISHED: ReadonlySet<Feature> = new Set(["inline"]);
 
