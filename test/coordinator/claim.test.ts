@@ -231,3 +231,13 @@ test("STM-01, STM-02: five rows or a hundred are three statements at most; nothi
     expect(sent).toHaveLength(3);
   }
 });
+
+test("an id that JavaScript cannot hold is refused where it is written, not by every node that reads it", async () => {
+  for (const row of ["9007199254740992, NULL", "-1, NULL", "1, 9007199254740992"]) {
+    await expect(
+      database.query(
+        `INSERT INTO gen_durable (fsm, step, id, parent_id) SELECT 'a', 'b', v.* FROM (VALUES (${row}::bigint)) AS v`,
+      ),
+    ).rejects.toMatchObject({ code: "23514" });
+  }
+});

@@ -1,7 +1,7 @@
 // Database: the coordinator's connections. Pickers share a few, the keeper's short duties (leases, timers, marks) have
 // one, the sweeper's long ones (reaper, collector) have one. Opened when first needed.
 // DB1  A part's statement never waits behind another lane's: a long sweep cannot delay a lease.
-// DB2  A lost connection is reopened with backoff, for ever. One log line when the database goes, one when it is back.
+// DB2  A lost connection is reopened with backoff (returns.ts), for ever. One log line when the database goes, one when it is back.
 // DB3  A connection on which the server has refused a statement for no reason of the data's is replaced: its prepared plans may
 //      be of another time (a schema that was migrated under them).
 // DB4  While it is down every run() rejects at once. When it is back, leases are extended (`beforeBack`) before
@@ -14,6 +14,7 @@ import { Statements } from "#core/database/statements.js";
 import { TransientError } from "#core/errors.js";
 import type { DatabaseSettings } from "#core/settings.js";
 import { describeServerError, type Report } from "./report.js";
+import { Returns } from "./returns.js";
 
 export type Lane = "picker" | "keeper" | "sweeper";
 
@@ -21,8 +22,6 @@ export type Lane = "picker" | "keeper" | "sweeper";
 const PICKER_CONNECTIONS_MAX = 4;
 /** A statement without an answer for so long means that the peer is gone without a word (half open). */
 const ANSWER_TIMEOUT_MS: Record<Lane, number> = { picker: 30_000, keeper: 15_000, sweeper: 300_000 };
-const RECONNECT_MS_MIN = 50;
-const RECONNECT_MS_MAX = 2_000;
 
 type Phase = { name: "up" } | { name: "returning" } | { name: "down" } | { name: "closed" };
 
@@ -49,6 +48,7 @@ export class Database {
   readonly #lanes: Record<Lane, LaneState>;
   readonly #abort = new AbortController();
   #phase: Phase = { name: "up" };
+  readonly #returns = new Returns();
 
   constructor(options: DatabaseOptions) {
     this.#options = options;
@@ -160,7 +160,9 @@ export class Database {
 
   async #reconnect(): Promise<void> {
     const sinceMs = performance.now();
-    for (let pauseMs = 0; ; pauseMs = Math.min(Math.max(pauseMs * 2, RECONNECT_MS_MIN), RECONNECT_MS_MAX)) {
+    this.#returns.lost(sinceMs);
+    for (;;) {
+      const pauseMs = this.#returns.nextPauseMs();
       // A little jitter, so that nodes that lost one server do not return in step.
       const aborted = await delay(pauseMs * (0.75 + Math.random() / 2), false, {
         signal: this.#abort.signal,
@@ -168,6 +170,7 @@ export class Database {
       if (aborted || this.#phase.name === "closed") return;
       if (await this.#tryReturn()) break;
     }
+    this.#returns.back(performance.now());
     this.#options.report.log("info", "the connection to the database is back", {
       awayMs: Math.round(performance.now() - sinceMs),
     });

@@ -93,6 +93,7 @@ export class Heartbeat {
       const rows = await connection.run(this.#statements.get("node/beat_node"), [this.#node]);
       if (rows.length === 0) await this.#rename();
       this.#pulse.confirm(nowMs, this.#settings.nodeTimeoutMs);
+      this.#reconnectMs = RECONNECT_MS_MIN;
     } catch (error) {
       this.#lose(error);
     }
@@ -111,16 +112,17 @@ export class Heartbeat {
     return standstillMs < this.#intervalMs();
   }
 
+  /** A connection on which no beat succeeds is no way back either: the pauses grow until one does. */
   async #reconnect(): Promise<void> {
+    this.#reconnectMs = Math.min(this.#reconnectMs * 2, RECONNECT_MS_MAX);
     try {
       await this.#events.beforeReconnect();
       await this.#connect();
-      this.#reconnectMs = RECONNECT_MS_MIN;
-      this.#events.onBack();
-      await this.#beat();
     } catch {
-      this.#reconnectMs = Math.min(this.#reconnectMs * 2, RECONNECT_MS_MAX);
+      return;
     }
+    this.#events.onBack();
+    await this.#beat();
   }
 
   async #connect(): Promise<void> {
