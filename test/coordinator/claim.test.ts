@@ -241,3 +241,19 @@ test("an id that JavaScript cannot hold is refused where it is written, not by e
     ).rejects.toMatchObject({ code: "23514" });
   }
 });
+
+test("past the byte budget children come without results, and with the beginning of their errors", async () => {
+  const parent = await insertRow(database, { visit: 3, wake_reason: "children" });
+  const facts = { fsm: "kid", status: "failed", parent_id: parent, parent_visit: 3 } as const;
+  await insertRow(database, { ...facts, last_error: "a".repeat(500) });
+  await insertRow(database, { ...facts, last_error: "b".repeat(600), result: { was: "there" } });
+  const [row] = await connection.run<{ children: string }>(statements.get("picker/load_children"), [
+    [parent],
+    1_000,
+    10,
+  ]);
+  expect(JSON.parse(row?.children ?? "")).toMatchObject([
+    { error: "a".repeat(500) },
+    { error: "b".repeat(100), result: null },
+  ]);
+});

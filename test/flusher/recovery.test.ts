@@ -2,8 +2,8 @@
 import { beforeEach, expect, test } from "@jest/globals";
 import { TransientError } from "#core/errors.js";
 import type { Decision } from "#core/protocol/outcome.js";
-import type { Session } from "#flusher/env.js";
-import { FlushInterrupted, flush } from "#flusher/flush.js";
+import { emptyResult, type Session } from "#flusher/env.js";
+import { FlushInterrupted, flush, type Unanswered } from "#flusher/flush.js";
 import { fateOf, readServer } from "#flusher/recovery.js";
 import { createDatabase } from "../support/database.js";
 import {
@@ -56,6 +56,11 @@ async function interrupted(flushing: Promise<unknown>): Promise<FlushInterrupted
   return error;
 }
 
+function asked(unanswered: Unanswered | null): Unanswered {
+  if (unanswered === null) throw new Error("nothing is unanswered");
+  return unanswered;
+}
+
 const decisions: Record<string, Decision> = {
   next: next("b"),
   inline: next("b", { inline: true }),
@@ -77,7 +82,7 @@ test.each(Object.keys(decisions))(
       done: answered,
     } = await interrupted(flush(dying("COMMIT", "after"), [outcome], env));
     expect([rest, answered.committed, unanswered?.outcomes]).toEqual([[], [], [outcome]]);
-    expect(await fateOf(connection, env.statements, unanswered?.xid ?? "")).toBe("committed");
+    expect(await fateOf(connection, env.statements, asked(unanswered))).toBe("committed");
     const result = unanswered?.result;
     expect([...(result?.committed ?? []), ...(result?.continued ?? [])]).toEqual([outcome]);
 
@@ -97,7 +102,7 @@ test("an unanswered COMMIT that never arrived is aborted, and sent again", async
   const outcome = outcomeOf(id, done());
   const rollback = () => connection.command("ROLLBACK");
   const { unanswered } = await interrupted(flush(dying("COMMIT", "before", rollback), [outcome], env));
-  expect(await fateOf(connection, env.statements, unanswered?.xid ?? "")).toBe("aborted");
+  expect(await fateOf(connection, env.statements, asked(unanswered))).toBe("aborted");
   expect((await flush(connection, [outcome], env)).committed).toEqual([outcome]);
 });
 
@@ -106,14 +111,28 @@ test("one still in progress is waited for", async () => {
   await session.query("BEGIN");
   const { rows } = await session.query("SELECT pg_current_xact_id()::text AS xid");
   const looking = recorded(connection);
-  const fate = fateOf(looking, env.statements, rows[0].xid);
+  const fate = fateOf(looking, env.statements, { xid: rows[0].xid, result: emptyResult() });
   await until(() => looking.sent.length >= 3);
   await session.query("COMMIT");
   expect(await fate).toBe("committed");
 });
 
 test("an id that the server has never heard of is unknown", async () => {
-  expect(await fateOf(connection, env.statements, "99999999999")).toBe("unknown");
+  const unheard = { xid: "99999999999", result: emptyResult() };
+  expect(await fateOf(connection, env.statements, unheard)).toBe("unknown");
+});
+
+test("R3: an id that a crashed server has given again is not believed", async () => {
+  const [id = 0] = await executingRows(database, 1);
+  const outcome = outcomeOf(id, done());
+  const rollback = () => connection.command("ROLLBACK");
+  const { unanswered } = await interrupted(flush(dying("COMMIT", "before", rollback), [outcome], env));
+  const { xid } = await database.one<{ xid: string }>("SELECT pg_current_xact_id()::text AS xid");
+  const fate = await fateOf(connection, env.statements, { ...asked(unanswered), xid });
+  expect(fate).toBe("unknown");
+  expect((await flush(connection, [outcome], { ...env, resent: new Set([outcome]) })).committed).toEqual([
+    outcome,
+  ]);
 });
 
 test("a connection that dies before its COMMIT leaves everything to be sent again", async () => {

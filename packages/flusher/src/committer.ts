@@ -93,7 +93,7 @@ export class Committer {
         const { asked, server } = question;
         // A transaction id says nothing on another server.
         const sameServer = server !== null && server === this.#server;
-        const fate = sameServer ? await fateOf(connection, this.#env.statements, asked.xid) : "unknown";
+        const fate = sameServer ? await fateOf(connection, this.#env.statements, asked) : "unknown";
         question = null;
         if (fate === "committed") {
           mergeResult(total, asked.result);
