@@ -35,7 +35,8 @@ test("a running step with a clean-up is asked, ends, and cleans up with the reas
   const { id } = await client.insert(tidy);
   await running(id);
   expect(await client.cancel(id, "closing")).toBe("cancelling");
-  expect(await client.cancel(id, "again")).toBe("cancelling");
+  // The first reason stands, whether the clean-up still runs or has ended.
+  expect(["cancelling", "already_done"]).toContain(await client.cancel(id, "again"));
   expect(await ended(id)).toEqual({ status: "done", result: { cleanedUp: "closing" } });
   expect((await readAudit(database, id)).map(({ step }) => step)).toEqual(["start", "cleanUp"]);
   expect(await client.cancel(id, "late")).toBe("already_done");
@@ -72,12 +73,15 @@ test("a running step without a clean-up keeps its claim until it ends; its end i
 test("cancel races completion two hundred times: its answer is what became of the row", async () => {
   const ids = (await client.insertMany(plain, Array(200).fill({}))).map(({ id }) => id);
   // Some answers while it is runnable, some while it executes, some when it is done.
+  // Waits have a pool of their own: two hundred cancels at once fill this one's.
+  const watcher = createClient({ url: database.url });
   const answers = await Promise.all(
     ids.map(async (id, n) => {
-      if (n % 3 === 0) await client.waitFor(id, { timeoutMs: n % 20 });
+      if (n % 3 === 0) await watcher.waitFor(id, { timeoutMs: n % 20 });
       return client.cancel(id, "race");
     }),
   );
+  await watcher.close();
   for (const [n, answer] of answers.entries()) {
     const end = await ended(ids[n] ?? 0);
     const cancelled = { status: "failed", error: "cancelled: race" };

@@ -408,7 +408,7 @@ describe("asked to end", () => {
     );
 
   async function abortedRun(definition: FsmDefinition, reason: "shutdown" | "claim_lost" | "cancelled") {
-    const end = new Promise<WireOutcome | "given up">((resolve) => {
+    const end = new Promise<WireOutcome | "given up">((resolve, reject) => {
       const run = new StepRun(row(), environment(definition), {
         handling: () => undefined,
         decided: (_, outcome) => resolve(outcome),
