@@ -109,7 +109,7 @@ test("a module's definitions are found, each once, whatever else it exports", ()
 });
 
 test("run-ahead is refused where it is asked for, until it is there", () => {
-  expect(() => defineFsm({ name: "x", inline: true, steps: { a: step } })).toThrow(
+  expect(() => runtimeOf({ name: "x", inline: true, steps: { a: step } })).toThrow(
     expect.objectContaining({ code: "ERR_GEN_DURABLE_NOT_SUPPORTED", path: "inline" }),
   );
 });
