@@ -49,19 +49,19 @@ export function pickRows(
   );
 }
 
-/** Commits the same outcome of each claimed row. */
+/** Commits the same outcome of each claimed row; what is put off is tried again, as a flusher does. */
 export async function settle(
   connection: Connection,
   rows: readonly ClaimedRow[],
   decision: Decision,
 ): Promise<void> {
-  await flush(
-    connection,
-    rows.map((row) =>
-      outcomeOf(row.id, decision, { claim: row.claim, visit: row.visit, attempt: row.attempt }),
-    ),
-    flushEnv(),
+  let outcomes = rows.map((row) =>
+    outcomeOf(row.id, decision, { claim: row.claim, visit: row.visit, attempt: row.attempt }),
   );
+  while (outcomes.length > 0) {
+    const { deferred } = await flush(connection, outcomes, flushEnv());
+    outcomes = deferred.map(({ outcome }) => outcome);
+  }
 }
 
 export interface LimitSpec {
