@@ -2,11 +2,15 @@
 -- Does:    gives the slots of rows that left executing back to their shards; a debt is paid off first.
 -- Params:  arrays, one entry a shard: $1 keys text[], $2 shards int[], $3 slots float8[].
 -- Returns: key and shard of each counter that was already full (an invariant is broken; the surplus is dropped).
--- Locks:   gen_durable_buckets, FOR UPDATE, by key and shard, after every instance row. It waits for a picker's admission,
---          under the lock timeout; nobody holds a bucket and asks for an instance.
-WITH freed AS MATERIALIZED (
+-- Locks:   gen_durable_buckets, FOR UPDATE, by key and shard, after every instance row. It waits for a picker's admission;
+--          nobody holds a bucket and asks for an instance. The wait is somebody's commit, and no fault of a row of the batch:
+--          it gets a longer timeout than waits for a single row have.
+WITH patient AS MATERIALIZED (
+  SELECT set_config('lock_timeout', '5000', true) AS lock_timeout
+), freed AS MATERIALIZED (
   SELECT b.key, b.shard, f.slots, b.available + greatest(f.slots - b.debt, 0) > b.capacity AS overflows
-  FROM unnest($1::text[], $2::int[], $3::float8[]) AS f (key, shard, slots)
+  FROM patient
+  CROSS JOIN unnest($1::text[], $2::int[], $3::float8[]) AS f (key, shard, slots)
   JOIN :schema.gen_durable_buckets b ON b.kind = 'conc' AND b.key = f.key AND b.shard = f.shard
   ORDER BY b.key, b.shard
   FOR UPDATE OF b

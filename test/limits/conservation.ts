@@ -4,7 +4,6 @@
 import { LimitedSearch } from "#coordinator/limiter/search.js";
 import { reconcileGates, sweepRates } from "#coordinator/limiter/sweep.js";
 import { reapRows } from "#coordinator/reap.js";
-import type { Decision } from "#core/protocol/outcome.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 import type { TestDatabase } from "../support/database.js";
 import { done, next, retry } from "../support/outcomes.js";

@@ -82,7 +82,8 @@ describe.each([true, false])("the testing helpers, inside a transaction: %s", (i
       await session.query("ROLLBACK");
       // TST-13: nothing is left.
       expect(await database.one("SELECT count(*) FROM gen_durable")).toEqual({ count: 0 });
-    } else await session.query("TRUNCATE gen_durable CASCADE");
+    } else
+      await session.query("TRUNCATE gen_durable, gen_durable_buckets, gen_durable_bucket_configs CASCADE");
   });
   const tx = () => ({ tx: session });
 
@@ -136,6 +137,22 @@ describe.each([true, false])("the testing helpers, inside a transaction: %s", (i
   test("TST-08: a machine that loops ends the drain with an error that names maxSteps", async () => {
     await client().insert(counter, { state: { target: 50 }, ...tx() });
     await expect(tester.drain({ maxSteps: 5 })).rejects.toThrow("maxSteps (5)");
+  });
+
+  test("TST-10, TST-14: a drain admits what limits hold back, and refills rates as it skips time", async () => {
+    await session.query(
+      `INSERT INTO gen_durable_bucket_configs (kind, name, rate, capacity) VALUES ('conc', 'one', NULL, 1), ('rate', 'two', 0.001, 2)
+       ON CONFLICT DO NOTHING`,
+    );
+    const rows = [
+      ...[1, 2].map(() => ({ state: { target: 0 }, concurrencyKey: "one" })),
+      ...[1, 2].map(() => ({ state: { target: 1 }, concurrencyKey: ["account", 7] as const })),
+      ...[1, 2, 3, 4, 5].map(() => ({ state: { target: 0 }, rateLimit: ["two", "t"] as const, weight: 2 })),
+    ];
+    for (const row of rows) await client().insert(counter, { ...row, ...tx() });
+    expect(await tester.drain()).toMatchObject({ steps: 11, done: 9 });
+    const left = await session.query("SELECT available FROM gen_durable_buckets WHERE kind = 'conc'");
+    expect(left.rows).toEqual([{ available: 1 }]);
   });
 
   test("a parent joins its children within one drain", async () => {

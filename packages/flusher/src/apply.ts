@@ -54,7 +54,11 @@ export async function applyBatch(
   await consume(session, locked.held, updated.inboxes, env);
   const woken = await joinParents(session, locked.held, options.releaseIdentities, env);
   result.pokes = earliestDues([...updated.dues, ...children.dues, ...woken]);
-  if (env.poke !== null) applied.owed = await poke(session, [...children.dues, ...woken], env.poke, env);
+  // Rows of other nodes may wait for the slots that come back.
+  const freeing = locked.held.filter(({ slot }) => slot !== null);
+  const freed = freeing.map(({ outcome }) => ({ queue: outcome.queue, dueInMs: 0 }));
+  const heard = earliestDues([...children.dues, ...woken, ...freed]);
+  if (env.poke !== null) applied.owed = await poke(session, heard, env.poke, env);
   result.events.push(...(await creditSlots(session, freedSlots(locked.held), env)));
   return applied;
 }

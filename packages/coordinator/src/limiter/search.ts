@@ -1,6 +1,7 @@
 // Search: where the picks of a queue with limited rows look next. A backlog that cannot start is waded through once in a
 // while, in windows, and not by every pick.
-// SE1  A place is left behind when everything up to it was claimed, stands in Stalls, or cannot start here.
+// SE1  A place is left behind when everything up to it was claimed, stands in Stalls, or cannot start here. So a key leaves
+//      Stalls only when a pick has found all of its rows that it looked for.
 // SE2  Rows can come up behind a place (returned rows, late commits); a poke says so. The search begins anew after
 //      LIFE_MS_MIN, or later where wading took long: at most a twentieth of the time goes into it.
 // SE3  A concurrency key that is freed is looked up by its index, a rate that has refilled at the front of the queue: neither
@@ -82,11 +83,14 @@ export class LimitedSearch {
     if (claim.limited > 0) this.#metAtMs = nowMs;
     for (const denial of claim.denials) this.#stalls.deny(denial, nowMs);
     for (const key of claim.busyKeys) this.#stalls.busy(key, nowMs);
-    this.#stalls.settle(step.beganAtMs);
+    const isAll = claim.seen < step.windowRows && !claim.isCut;
+    // A peek that found nothing at the front must not be made for ever: the search begins anew.
+    const isVain = step.isPeek && !isAll && claim.rows.length === 0;
+    this.#stalls.settle(step.beganAtMs, claim.isCut || (step.isPeek && !isAll && !isVain));
+    if (isVain) this.#drop();
     for (const key of this.#freedMeanwhile) this.#stalls.freed(key, nowMs);
     this.#endPick();
 
-    const isAll = claim.seen < step.windowRows && !claim.isCut;
     if (step.isPeek) return isAll;
     if (step.places.length === 0) {
       this.#bornAtMs = step.beganAtMs;

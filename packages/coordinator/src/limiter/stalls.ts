@@ -95,9 +95,12 @@ export class Stalls {
     return { excluded, probes, hasDueRate };
   }
 
-  /** The pick that began at `beganAtMs` is over: what it looked at and did not find full again is free. */
-  settle(beganAtMs: number): void {
-    for (const name of this.#taken) {
+  /**
+   * The pick that began at `beganAtMs` is over: what it looked at and did not find full again is free. Where it has left
+   * rows of theirs (`hasLeft`), the keys are looked at again by the next one: their rows may stand behind the place.
+   */
+  settle(beganAtMs: number, hasLeft: boolean): void {
+    for (const name of hasLeft ? [] : this.#taken) {
       const stall = this.#stalls.get(name);
       if (stall !== undefined && stall.dueAtMs <= beganAtMs) this.#stalls.delete(name);
     }
