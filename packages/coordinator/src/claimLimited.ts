@@ -105,11 +105,11 @@ interface CandidateRecord {
 
 /**
  * The transaction of a pick, on a connection of the picker's own. The joins are nested loops, so that the statements write in
- * the order in which their rows are given.
+ * the order in which their rows are given; with the joins settled there is nothing to plan anew for each batch.
  */
 export function pickTransaction(keepsSettings: boolean): TransactionTexts {
   return {
-    begin: `${beginText(!keepsSettings, LOCK_TIMEOUT_MS)}; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`,
+    begin: `${beginText(!keepsSettings, LOCK_TIMEOUT_MS)}; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL plan_cache_mode = force_generic_plan`,
     commit: "COMMIT",
     rollback: "ROLLBACK",
   };
