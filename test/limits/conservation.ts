@@ -74,6 +74,13 @@ export async function conserve(
         "SELECT count(*) AS n FROM gen_durable WHERE status <> 'done' AND (rate_limit IS NULL OR rate_limit NOT LIKE 'still%')",
       )
     ).n;
+  const heldBy = async (boot: string) =>
+    (
+      await database.one<{ n: number }>(
+        "SELECT count(*) AS n FROM gen_durable WHERE status = 'executing' AND locked_by LIKE $1 || '/%'",
+        [boot],
+      )
+    ).n;
   let isOver = false;
 
   const watch = async () => {
@@ -108,8 +115,9 @@ export async function conserve(
       const isDry = search.end(step, claim, performance.now());
       result.steps += claim.rows.length;
       if (random() < 0.02) {
-        // The node dies with what it has claimed.
-        await reapRows(reaper, statements, { deadNodes: [boot], leaseTtlMs: 1_000 });
+        // The node dies with what it has claimed. A row that somebody has just locked goes back with a later sweep.
+        do await reapRows(reaper, statements, { deadNodes: [boot], leaseTtlMs: 1_000 });
+        while ((await heldBy(boot)) > 0);
         boot = `${node}-${++boots}`;
         for (const other of searches) other.poke();
         continue;
