@@ -1,7 +1,8 @@
 // What a person sees of a node from outside: health over HTTP, counters, and events in the host's own process.
 
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { resolve } from "node:path";
+import { promisify } from "node:util";
 import { expect, test } from "@jest/globals";
 import { createClient } from "gen-durable";
 import { createAudit } from "../support/audit.js";
@@ -9,6 +10,8 @@ import { createDatabase } from "../support/database.js";
 import { startNode } from "../support/node.js";
 import { counter } from "../support/probes/basic.js";
 import { until } from "../support/until.js";
+
+const run = promisify(execFile);
 
 test("a node serves its health and its counters on loopback", async () => {
   const database = await createDatabase();
@@ -90,4 +93,14 @@ test("TEL-01, TEL-02, TEL-04: a host that starts a node hears of each step, pick
   expect(
     heard().some(({ event, released, inFlight }) => event === "drain" && released === 0 && inFlight === 0),
   ).toBe(true);
+});
+
+test("TOP-05: with the local transport a node hears of its own process's inserts, without a poll", async () => {
+  const database = await createDatabase();
+  const { stdout } = await run(process.execPath, [
+    resolve("test/node/fixtures/local.mjs"),
+    database.url,
+    resolve("test/support/probes/basic.ts"),
+  ]);
+  expect(JSON.parse(stdout)).toMatchObject({ status: "done" });
 });

@@ -27,6 +27,7 @@ import { Lease } from "./lease.js";
 import { PostgresLimiter } from "./limiter/postgresLimiter.js";
 import { Throttle } from "./limiter/throttle.js";
 import { Listener } from "./listener.js";
+import { LocalListener } from "./localListener.js";
 import { Once } from "./once.js";
 import { Picker } from "./picker.js";
 import { Reaper } from "./reaper.js";
@@ -57,7 +58,7 @@ export class Coordinator {
   readonly #leaseDuty: Duty;
   readonly #timers: Timers;
   readonly #doubts: Doubts;
-  readonly #listener: Listener | undefined;
+  readonly #listener: Listener | LocalListener | undefined;
   readonly #reaper: Reaper | undefined;
   readonly #collector: Collector | undefined;
   readonly #flusherUp: boolean[];
@@ -126,7 +127,7 @@ export class Coordinator {
       report: this.#report,
       onReleased: (queues) => this.#announce(queues),
     });
-    this.#listener = settings.poke === "postgres" ? this.#makeListener() : undefined;
+    this.#listener = this.#makeListener();
     this.#reaper =
       settings.reaper === false
         ? undefined
@@ -400,16 +401,22 @@ export class Coordinator {
 
   // --- news of work ----------------------------------------------------------------------------------------------
 
-  #makeListener(): Listener {
+  #makeListener(): Listener | LocalListener | undefined {
+    const { poke, database } = this.#task.settings;
+    const heard = {
+      onPoke: (queue: string, dueInMs: number) => this.#heed([{ queue, dueInMs }]),
+      onCancel: (id: number) => {
+        for (const { row } of this.#held.all()) if (row.id === id) this.#crew.abort(row.seat, "cancelled");
+      },
+    };
+    if (poke === "none") return undefined;
+    if (poke === "local") return new LocalListener({ schema: database.schema, ...heard });
     return new Listener({
-      settings: this.#task.settings.database,
+      settings: database,
       report: this.#report,
       isDatabaseUp: () => this.#database.isUp,
       isOwnFlusher: (processId) => this.#flusherProcess.includes(processId),
-      onPoke: (queue, dueInMs) => this.#heed([{ queue, dueInMs }]),
-      onCancel: (id) => {
-        for (const { row } of this.#held.all()) if (row.id === id) this.#crew.abort(row.seat, "cancelled");
-      },
+      ...heard,
       onCatchUp: () => this.#lookEverywhere(),
     });
   }
