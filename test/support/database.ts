@@ -106,7 +106,10 @@ export class TestDatabase {
   /** What the server has logged about this database, a line each. @throws where the log cannot be read. */
   log(): string[] {
     const { logFile } = testServer();
-    if (logFile === null) throw new Error("the log of a server given by URL cannot be read");
+    if (logFile === null)
+      throw new Error(
+        "this test reads the server's log: name its file in GEN_DURABLE_TEST_DATABASE_LOG, written with log_line_prefix = '%m [%p] %q%a@%d '",
+      );
     return readFileSync(logFile, "utf8")
       .split("\n")
       .filter((line) => line.includes(`@${this.name} `));

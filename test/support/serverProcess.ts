@@ -35,8 +35,10 @@ console.log(JSON.stringify(held.facts));
 
 async function obtain(): Promise<Held> {
   const url = process.env.GEN_DURABLE_TEST_DATABASE_URL;
-  if (url !== undefined && url !== "")
-    return { facts: { kind: "url", url, logFile: null }, stop: async () => undefined };
+  if (url !== undefined && url !== "") {
+    const logFile = process.env.GEN_DURABLE_TEST_DATABASE_LOG ?? null;
+    return { facts: { kind: "url", url, logFile }, stop: async () => undefined };
+  }
   if (process.env.GEN_DURABLE_TEST_POSTGRES_BIN === undefined && (await dockerAnswers())) {
     const container = await startContainer().catch((error: unknown) => {
       console.error(`no container, the embedded Postgres is used: ${String(error)}`);

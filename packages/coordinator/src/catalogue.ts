@@ -1,10 +1,44 @@
 // Catalogue: tells the database what this node knows: its definitions, and the limits that its configuration states.
 
+import { setTimeout as delay } from "node:timers/promises";
 import type { Connection } from "#core/database/connection.js";
+import { classifyFailure } from "#core/database/failure.js";
 import type { Statements } from "#core/database/statements.js";
 import type { CatalogueEntry } from "#core/protocol/executor.js";
 import type { NodeSettings } from "#core/settings.js";
 import type { KnownDefinitions } from "./claim.js";
+import type { Database } from "./database.js";
+import type { Report } from "./report.js";
+
+/** Between tries to write the catalogue while the database is away. */
+const ENTER_RETRY_MS = 200;
+
+/** Enters definitions and limits, for as long as it takes. A gate that takes keys which were exclusive is warned of. */
+export async function enterCatalogue(
+  database: Database,
+  report: Report,
+  settings: NodeSettings,
+  catalogue: readonly CatalogueEntry[],
+): Promise<void> {
+  for (;;) {
+    try {
+      return await database.run("keeper", async (connection) => {
+        await upsertDefinitions(connection, database.statements, catalogue);
+        const captured = await findCaptured(connection, database.statements, settings);
+        await upsertLimits(connection, database.statements, settings);
+        for (const { name, key } of captured)
+          report.log(
+            "warn",
+            "a new concurrency limit takes keys that were exclusive until now: their steps may overlap",
+            { limit: name, key },
+          );
+      });
+    } catch (error) {
+      if (classifyFailure(error) !== "connection") throw error;
+      await delay(ENTER_RETRY_MS);
+    }
+  }
+}
 
 /** Enters the definitions, for clients and tools that do not have the code. */
 export async function upsertDefinitions(

@@ -5,16 +5,14 @@
 // CO2  A row is held from its claim until a flusher has committed it, given it back, or found it lost.
 // CO3  Crash-only: what a part cannot handle is `fatal`, and the process ends.
 
-import { setTimeout as delay } from "node:timers/promises";
 import type { MessagePort } from "node:worker_threads";
-import { classifyFailure } from "#core/database/failure.js";
 import { unreachable } from "#core/errors.js";
 import { Ledger } from "#core/ledger.js";
 import type { CatalogueEntry } from "#core/protocol/executor.js";
 import type { FlushedRow, FromFlusher, QueueDue } from "#core/protocol/flusher.js";
 import type { CoordinatorTask, FromCoordinator, ToCoordinator } from "#core/protocol/node.js";
 import { Pulse } from "#core/pulse.js";
-import { findCaptured, knownDefinitions, upsertDefinitions, upsertLimits } from "./catalogue.js";
+import { enterCatalogue, knownDefinitions } from "./catalogue.js";
 import { Collector } from "./collector.js";
 import { Crew } from "./crew/crew.js";
 import { Database } from "./database.js";
@@ -24,21 +22,17 @@ import { Duty } from "./duty.js";
 import { Flushers, planFlushers } from "./flushers.js";
 import { type HeldRow, HeldTable } from "./held.js";
 import { Lease } from "./lease.js";
-import { PostgresLimiter } from "./limiter/postgresLimiter.js";
-import { Throttle } from "./limiter/throttle.js";
 import { Listener } from "./listener.js";
 import { LocalListener } from "./localListener.js";
 import { Once } from "./once.js";
-import { Picker } from "./picker.js";
+import type { Picker } from "./picker.js";
+import { makePickers } from "./pickers.js";
 import { Reaper } from "./reaper.js";
 import { Report } from "./report.js";
-import { StepRules } from "./stepRules.js";
 import { Timers } from "./timers.js";
 
 /** How often the loop shows that it turns; main watches in steps of a fifth of the node timeout at most. */
 const TURN_INTERVAL_MS = 100;
-/** Between tries to write the catalogue while the database is away. */
-const ENTER_RETRY_MS = 200;
 /** Rows that somebody has locked are tried again so much sooner than the next heartbeat. */
 const LOCKED_LEASE_PART = 4;
 
@@ -204,10 +198,22 @@ export class Coordinator {
     if (this.#phase !== "starting" || catalogue === undefined || this.#flushersReady < this.#flushers.count)
       return;
     this.#phase = "running";
-    await this.#enterCatalogue(catalogue);
+    await enterCatalogue(this.#database, this.#report, this.#task.settings, catalogue);
     // A drain may have been asked for meanwhile.
     if ((this.#phase as string) !== "running") return;
-    this.#pickers = this.#makePickers(catalogue);
+    this.#pickers = makePickers({
+      settings: this.#task.settings,
+      flusherOfQueue: this.#plan.flusherOfQueue,
+      catalogue,
+      database: this.#database,
+      ledger: this.#ledger,
+      held: this.#held,
+      slots: this.#crew,
+      report: this.#report,
+      canCommit: (flusher) => this.#flusherUp[flusher] === true,
+      nameClaim: () => `${this.#node}/${(++this.#picks).toString(36)}`,
+      doubt: (claim) => this.#doubts.add(claim),
+    });
     for (const picker of this.#pickers) picker.start();
     this.#leaseDuty.start(this.#task.settings.heartbeatIntervalMs);
     this.#timers.start();
@@ -216,62 +222,6 @@ export class Coordinator {
     this.#tellHealth();
     this.#send({ type: "ready" });
     if (this.#task.once) this.#startOnce(catalogue);
-  }
-
-  async #enterCatalogue(catalogue: readonly CatalogueEntry[]): Promise<void> {
-    for (;;) {
-      try {
-        return await this.#database.run("keeper", async (connection) => {
-          await upsertDefinitions(connection, this.#database.statements, catalogue);
-          const captured = await findCaptured(connection, this.#database.statements, this.#task.settings);
-          await upsertLimits(connection, this.#database.statements, this.#task.settings);
-          for (const { name, key } of captured)
-            this.#report.log(
-              "warn",
-              "a new concurrency limit takes keys that were exclusive until now: their steps may overlap",
-              { limit: name, key },
-            );
-        });
-      } catch (error) {
-        if (classifyFailure(error) !== "connection") throw error;
-        await delay(ENTER_RETRY_MS);
-      }
-    }
-  }
-
-  #makePickers(catalogue: readonly CatalogueEntry[]): Picker[] {
-    const { settings } = this.#task;
-    const rules = new StepRules(catalogue);
-    const known = knownDefinitions(catalogue);
-    const limiter = new PostgresLimiter(this.#database.statements);
-    const throttle = new Throttle(this.#report);
-    return this.#queues.map((queue, queueIndex) => {
-      const flusher = this.#plan.flusherOfQueue[queueIndex] ?? 0;
-      return new Picker({
-        queue,
-        queueIndex,
-        flusher,
-        concurrency: settings.queues[queue] ?? 0,
-        leaseTtlMs: settings.leaseTtlMs,
-        pollIntervalMs: settings.pollIntervalMs,
-        maxPollIntervalMs: settings.maxPollIntervalMs,
-        prefetch: settings.prefetch,
-        minDemand: settings.minDemand,
-        known,
-        rules,
-        database: this.#database,
-        limiter,
-        throttle,
-        keepsSettings: settings.database.prepare,
-        ledger: this.#ledger,
-        held: this.#held,
-        slots: this.#crew,
-        report: this.#report,
-        canCommit: () => this.#flusherUp[flusher] === true,
-        nameClaim: () => `${this.#node}/${(++this.#picks).toString(36)}`,
-        doubt: (claim) => this.#doubts.add(claim),
-      });
-    });
   }
 
   #startOnce(catalogue: readonly CatalogueEntry[]): void {
