@@ -1,6 +1,6 @@
 // Coordinator: one node's work, put together: pickers claim, the crew runs, flushers commit, the reaper takes back.
 // Owns:     every part below; all of them live in this one thread.
-// Receives: drain, renamed.   Sends: ready, refused, health, event, log, fatal, drained.   (core/src/protocol/node.ts)
+// Receives: drain, observe, renamed.   Sends: ready, refused, health, steps, event, log, fatal, drained.   (core/src/protocol/node.ts)
 // CO1  Nothing is picked before the definitions are loaded, the flushers stand and the catalogue is written.
 // CO2  A row is held from its claim until a flusher has committed it, given it back, or found it lost.
 // CO3  Crash-only: what a part cannot handle is `fatal`, and the process ends.

@@ -94,7 +94,7 @@ export interface GenDurableConfig {
   crashLimit?: number | undefined;
   /** How often the waiters of results are served. */
   wait?: { tickMs?: number | undefined } | undefined;
-  /** Collects the client's buffered inserts; default false: they write at once. */
+  /** Checked here and read by no node: a client is given its own, `createClient({ insertBatcher })`. Default false. */
   insertBatcher?: InsertBatcherConfig | false | undefined;
 }
 
