@@ -6,6 +6,7 @@
 import type { Runner } from "#core/database/connection.js";
 import type { Statements } from "#core/database/statements.js";
 import type { WakeReason } from "#core/instance.js";
+import { pauseAt } from "#core/pausePoint.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 
 /** Rows of one claim: past this, a claim's own cost a row no longer falls, and it holds its locks for tens of ms. */
@@ -104,6 +105,7 @@ export async function claimRunnable(
     request.bytesMax ?? CLAIM_BYTES_MAX,
     request.without ?? [],
   ]);
+  await pauseAt("pick.claimed");
   // Where nothing but limited rows was found, the one row says only that.
   const records = answer.filter((record) => record.id !== null);
   return {

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { beginText } from "#core/database/connection.js";
 import { classifyFailure, isUniqueViolation } from "#core/database/failure.js";
 import type { Statements } from "#core/database/statements.js";
+import { pauseAt } from "#core/pausePoint.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 import type { Session, TransactionTexts } from "#flusher/env.js";
 import { CLAIM_BYTES_MAX, type ClaimedRecord, type KnownDefinitions, loadRows, type Place } from "./claim.js";
@@ -152,6 +153,7 @@ async function pick(session: Session, env: LimitedEnv, request: LimitedRequest):
   const { statements, transaction } = env;
   await session.command(transaction.begin);
   const [facts, ...candidates] = await lockCandidates(session, statements, request);
+  await pauseAt("pick.locked");
   const { admitted, denials } = await env.limiter.admit(
     session,
     candidates.map(({ id, concurrency_key, rate_limit, weight, gated }) => ({
@@ -167,6 +169,7 @@ async function pick(session: Session, env: LimitedEnv, request: LimitedRequest):
       throw alone !== undefined && isRefusal(error) ? new RowRefused(alone.id, error) : error;
     },
   );
+  await pauseAt("pick.admitted");
   await session.command(transaction.commit);
   return {
     rows: await loadRows(session, statements, records, request),

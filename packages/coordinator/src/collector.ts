@@ -5,6 +5,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Connection } from "#core/database/connection.js";
 import type { Statements } from "#core/database/statements.js";
+import { pauseAt } from "#core/pausePoint.js";
 import type { Database } from "./database.js";
 import { Duty } from "./duty.js";
 import { reconcileGates, sweepRates } from "./limiter/sweep.js";
@@ -91,6 +92,7 @@ export async function collectBatch(
     [options.retentionMs, options.batch, options.from],
   );
   if (found.length === 0) return { rows: 0, isShort: true, endedAt: options.from };
+  await pauseAt("collect.found");
   const [deleted] = await connection.run<{ rows: number }>(statements.get("collector/delete_instances"), [
     found.map(({ id }) => id),
   ]);

@@ -6,6 +6,7 @@
 import type { Runner } from "#core/database/connection.js";
 import { classifyFailure } from "#core/database/failure.js";
 import type { Statements } from "#core/database/statements.js";
+import { pauseAt } from "#core/pausePoint.js";
 
 /** Rows of one statement; its locks are held for some milliseconds. */
 const TIMEOUT_ROWS_MAX = 500;
@@ -14,6 +15,8 @@ export interface WokenRow {
   id: number;
   queue: string;
 }
+
+type WokenRecord = WokenRow & Record<string, unknown>;
 
 export interface FireOptions {
   asOf?: Date | null;
@@ -32,13 +35,15 @@ export async function fireTimeouts(
   let releaseIdentity = false;
   for (;;) {
     try {
-      const batch = await transact(() =>
-        connection.run<{ id: number; queue: string }>(statements.get("timers/fire_timeouts"), [
+      const batch = await transact(async () => {
+        const rows = await connection.run<WokenRecord>(statements.get("timers/fire_timeouts"), [
           limit,
           asOf,
           releaseIdentity,
-        ]),
-      );
+        ]);
+        await pauseAt("timeouts.woken");
+        return rows;
+      });
       woken.push(...batch);
       if (batch.length < limit) return woken;
       limit = Math.min(TIMEOUT_ROWS_MAX, limit * 2);

@@ -8,6 +8,7 @@ import { monotonicMs } from "#core/clock.js";
 import type { Connection } from "#core/database/connection.js";
 import type { Statements } from "#core/database/statements.js";
 import type { Ledger } from "#core/ledger.js";
+import { pauseAt } from "#core/pausePoint.js";
 import type { AbortReason } from "#core/protocol/executor.js";
 import type { HeldRow, HeldTable } from "./held.js";
 
@@ -65,6 +66,7 @@ export class Lease {
 
   async #extendBatch(connection: Connection, batch: readonly HeldRow[], report: LeaseReport): Promise<void> {
     const { statements, leaseTtlMs } = this.#options;
+    await pauseAt("lease.due");
     const sentAtMs = monotonicMs();
     const extended = await connection.run<LeaseRecord>(statements.get("lease/extend_leases"), [
       batch.map(({ row }) => row.id),

@@ -6,6 +6,7 @@
 import type { Connection } from "#core/database/connection.js";
 import { classifyFailure } from "#core/database/failure.js";
 import type { Statements } from "#core/database/statements.js";
+import { pauseAt } from "#core/pausePoint.js";
 
 /** Waiting instances of one statement. */
 const LOOK_ROWS_MAX = 1_000;
@@ -36,6 +37,7 @@ export async function wakeOrphanedParents(
     );
     const orphans = looked.filter(({ orphaned }) => orphaned).map(({ id }) => id);
     if (orphans.length > 0) {
+      await pauseAt("orphans.found");
       for (const queue of await wake(connection, statements, orphans)) queues.add(queue);
     }
     afterId = looked.at(-1)?.id ?? afterId;

@@ -7,6 +7,7 @@
 import type { Connection } from "#core/database/connection.js";
 import { classifyFailure } from "#core/database/failure.js";
 import type { Statements } from "#core/database/statements.js";
+import { pauseAt } from "#core/pausePoint.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { ownTransaction } from "#flusher/env.js";
 import { flush } from "#flusher/flush.js";
@@ -93,6 +94,7 @@ async function returnBatch(
         options.limit,
         options.asOf ?? null,
       ]);
+      await pauseAt("reap.locked");
       const returned = lost.filter((row) => !row.cancelled);
       if (returned.length === 0) return lost;
       await connection.run(statements.get("reaper/return_expired"), [
@@ -100,6 +102,7 @@ async function returnBatch(
         options.releaseIdentity,
       ]);
       await creditSlots(connection, slotsOf(returned), { statements });
+      await pauseAt("reap.returned");
       return lost;
     },
     { lockTimeoutMs: LOCK_TIMEOUT_MS },

@@ -4,6 +4,7 @@
 // A3  Gate slots are credited last: nobody holds a bucket and asks for an instance.
 
 import { InvariantError } from "#core/errors.js";
+import { pauseAt } from "#core/pausePoint.js";
 import type { QueueDue } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { insertChildren } from "./children.js";
@@ -35,6 +36,7 @@ export async function applyBatch(
   options: ApplyOptions,
 ): Promise<AppliedBatch> {
   const locked = await lockBatch(session, outcomes, env);
+  await pauseAt("flush.locked");
   const enters = locked.held.filter((row) => row.enters);
   options.onLocked?.(new Set(enters.map((row) => row.outcome)));
   const result = resultOf(locked);

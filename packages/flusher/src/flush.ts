@@ -6,6 +6,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { classifyFailure, isUniqueViolation } from "#core/database/failure.js";
+import { pauseAt } from "#core/pausePoint.js";
 import type { QueueDue } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { applyBatch } from "./apply.js";
@@ -129,6 +130,7 @@ async function commitBatch(
   const { owed, xid } = applied;
   const result = asOriginal(applied.result, attempt);
   if (xid !== null) open.unanswered = { xid, outcomes: originals(attempt), result, owed };
+  await pauseAt("flush.applied");
   await session.command(env.transaction.commit);
   env.poke?.gate.owe(owed);
   return result;

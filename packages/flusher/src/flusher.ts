@@ -7,6 +7,7 @@
 // F4  Pending bytes are added on arrival and subtracted with the answer, in full.
 
 import type { Ledger } from "#core/ledger.js";
+import { pauseAt } from "#core/pausePoint.js";
 import type { FlushedRow, FromFlusher, LostRow, StepFacts } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { type Arrival, Arrivals } from "./arrivals.js";
@@ -149,6 +150,7 @@ export class Flusher {
     const startedAtMs = nowMs();
     const byOutcome = new Map(batch.map((arrival) => [arrival.outcome, arrival]));
     const result = await committer.flush([...byOutcome.keys()]);
+    await pauseAt("flush.committed");
     const endedAtMs = nowMs();
     for (const { outcome, reason } of result.deferred) {
       const arrival = byOutcome.get(outcome);
@@ -193,6 +195,7 @@ export class Flusher {
     const rows = this.#lost;
     this.#lost = [];
     const { returned, deferred, pokes, events } = await committer.giveBack(rows);
+    await pauseAt("return.committed");
     this.#lost.push(...deferred);
     if (deferred.length > 0) this.#lostNotBeforeMs = nowMs() + LOST_RETRY_DELAY_MS;
     report({ type: "returned", rows: returned.map(rowOf), pokes });

@@ -4,6 +4,7 @@
 // G3  Nothing is waited for: what is locked by somebody else is answered as deferred.
 
 import { classifyFailure } from "#core/database/failure.js";
+import { pauseAt } from "#core/pausePoint.js";
 import type { LostRow, QueueDue } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { plainArray, textArray } from "./arrays.js";
@@ -85,6 +86,7 @@ async function returnRows(
     plainArray(rows.map((row) => row.id)),
     textArray(rows.map((row) => row.claim)),
   ]);
+  await pauseAt("return.locked");
   const there = await findUnlocked(session, rows, found, env);
   const returned: LostRow[] = [];
   const deferred: LostRow[] = [];

@@ -5,6 +5,7 @@
 
 import type { Connection } from "#core/database/connection.js";
 import type { Statements } from "#core/database/statements.js";
+import { pauseAt } from "#core/pausePoint.js";
 
 /** Keys of one transaction; its locks keep picks of these keys waiting for their next try. */
 const SWEEP_KEYS_MAX = 500;
@@ -23,6 +24,7 @@ export async function reconcileGates(
           statements.get("limiter/lock_gates"),
           [after, SWEEP_KEYS_MAX],
         );
+        await pauseAt("gates.locked");
         const whole = keys.filter((key) => key.whole).map(({ key }) => key);
         if (whole.length === 0) return keys;
         const [healed] = await connection.run<{ gates: number; healed: number; added: number }>(

@@ -5,6 +5,7 @@
 // T3  The gate slot of a row that stops executing is credited in the same transaction.
 
 import { InvariantError } from "../errors.js";
+import { pauseAt } from "../pausePoint.js";
 import type { Poker } from "./poker.js";
 import type { Querier, Session } from "./session.js";
 import { arrayText, readId, type TextRow } from "./text.js";
@@ -37,6 +38,7 @@ export async function cancelInstance(
 ): Promise<CancelAnswer> {
   const { answer, payloads } = await session.transaction(async (querier) => {
     const ids = await lockFamily(querier, id, settings.cascade);
+    await pauseAt("control.locked");
     if (ids === undefined) return { answer: "not_found" as const, payloads: [] };
     const rows = await querier.run("client/cancel_instances", [
       arrayText(ids),
@@ -67,6 +69,7 @@ export async function retryInstance(
     const refuse = (result: RetryResult) => ({ result, payloads: [] });
     if ((await lockFamily(querier, id, false)) === undefined)
       return refuse({ ok: false, reason: "not_found" });
+    await pauseAt("control.locked");
     const [found] = await querier.run("client/read_failed", [String(id)]);
     if (found === undefined) return refuse({ ok: false, reason: "not_found" });
     if (found.status !== "failed") return refuse({ ok: false, reason: "not_failed" });

@@ -8,6 +8,7 @@
 
 import { InvariantError, TransientError } from "../errors.js";
 import type { Status } from "../instance.js";
+import { pauseAt } from "../pausePoint.js";
 import type { QueueDue } from "../protocol/flusher.js";
 import type { ChildInsert, Due } from "../protocol/outcome.js";
 import type { Poker } from "./poker.js";
@@ -117,6 +118,7 @@ async function insertChunk(
       else results[place] = { ok: true, id };
     });
     if (left.length === 0) return;
+    await pauseAt("insert.refused");
     places = await settleDuplicates(rows, left, results, querier);
     if (places.length > 0 && lookups >= OCCUPANT_LOOKUPS_MAX) {
       throw new TransientError(

@@ -2,6 +2,7 @@
 // in its inbox; either way in one transaction, and whatever it races, the message is in exactly one inbox.
 
 import { TransientError } from "../errors.js";
+import { pauseAt } from "../pausePoint.js";
 import type { ChildInsert } from "../protocol/outcome.js";
 import { insertRows } from "./insert.js";
 import type { Poker } from "./poker.js";
@@ -49,6 +50,7 @@ async function tryOnce(
   const delivery = { querier: querier ?? session, poker, inTx: querier !== undefined, poke };
   const [delivered] = await deliverSignals([signal], delivery);
   if (delivered?.ok === true) return { ok: true, inserted: false, id: delivered.id };
+  await pauseAt("signalOrInsert.missed");
   const insert = async (within: Querier): Promise<SignalOrInsertResult | undefined> => {
     const [inserted] = await insertRows([row], { session, poker, querier: within, poke });
     if (inserted === undefined) return undefined;
