@@ -20,14 +20,14 @@ interface OpenLink {
   far: Socket;
 }
 
-const open = new Set<Proxy>();
+const open = new Set<TcpProxy>();
 
 const hooks = globalThis as { afterAll?: (hook: () => Promise<void>) => void };
 hooks.afterAll?.(async () => {
   await Promise.all([...open].map((proxy) => proxy.close()));
 });
 
-export class Proxy {
+export class TcpProxy {
   readonly #server: Server;
   readonly #target: { host: string; port: number };
   readonly #links = new Set<OpenLink>();
@@ -43,11 +43,11 @@ export class Proxy {
   }
 
   /** Starts a proxy in front of the server that the URL names. */
-  static async start(url: string): Promise<Proxy> {
+  static async start(url: string): Promise<TcpProxy> {
     const { hostname, port } = new URL(url);
     const server = createServer({ noDelay: true });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const proxy = new Proxy(server, { host: hostname, port: Number(port || "5432") });
+    const proxy = new TcpProxy(server, { host: hostname, port: Number(port || "5432") });
     open.add(proxy);
     return proxy;
   }
