@@ -8,6 +8,9 @@ import { type NodeProcess, startNode } from "../test/support/node.js";
 import { Server } from "../test/support/server.js";
 import type { Report } from "./report.js";
 
+/** What a small server of one's own would be given: the working set in memory, and no checkpoint within a round. */
+const SERVER_SETTINGS = { autovacuum: "on", shared_buffers: "512MB", max_wal_size: "4GB" };
+
 export interface Benchmark {
   name: string;
   /** One line for the list. */
@@ -28,7 +31,7 @@ export class Bench {
 
   /** Starts a server on which a commit is on the disk when it returns. */
   static async start(): Promise<Bench> {
-    return new Bench(await Server.start({ fsync: true, settings: { autovacuum: "on" } }));
+    return new Bench(await Server.start({ fsync: true, settings: SERVER_SETTINGS }));
   }
 
   /** A migrated database of its own. */
@@ -62,6 +65,18 @@ export class Bench {
 
   get log(): string {
     return this.#server.log();
+  }
+
+  /** The postmaster's process: all others of the server are its children. */
+  get serverPid(): number {
+    const { pid } = this.#server;
+    if (pid === undefined) throw new Error("the server has ended");
+    return pid;
+  }
+
+  /** The URL of the maintenance database. */
+  get serverUrl(): string {
+    return this.#server.url();
   }
 
   async describeServer(): Promise<string> {

@@ -4,11 +4,13 @@
 import { parseArgs } from "node:util";
 import { Bench, type Benchmark } from "./bench.js";
 import { drain } from "./drain.js";
+import { fanOut } from "./fanOut.js";
+import { insert } from "./insert.js";
 import { latency } from "./latency.js";
 import { limits } from "./limits.js";
 import { Report } from "./report.js";
 
-const BENCHMARKS: readonly Benchmark[] = [drain, latency, limits];
+const BENCHMARKS: readonly Benchmark[] = [drain, fanOut, latency, insert, limits];
 
 const [name, ...rest] = process.argv.slice(2);
 const chosen = BENCHMARKS.find((benchmark) => benchmark.name === name);

@@ -24,11 +24,17 @@ export class Report {
 
   /** A figure without a target. */
   figure(name: string, value: number, unit: string): void {
-    console.log(`${name}: ${rounded(value)} ${unit}`);
+    const text = Number.isNaN(value) ? "not known on this system" : `${rounded(value)} ${unit}`;
+    console.log(`${name}: ${text}`);
   }
 
   /** A figure with a target. A target that is missed is printed, it is no error. */
   check(name: string, value: number, unit: string, direction: Direction, target: number): void {
+    // What this system does not tell is neither met nor missed.
+    if (Number.isNaN(value)) {
+      this.figure(name, value, unit);
+      return;
+    }
     const ok = direction === "atLeast" ? value >= target : value <= target;
     this.#checks[name] = { value: rounded(value), target, ok };
     const wanted = `${direction === "atLeast" ? "at least" : "at most"} ${target}`;

@@ -18,3 +18,19 @@ export const stamped = defineFsm({
   state: z.object({ n: z.number().default(0) }),
   steps: { only: (ctx) => ctx.done({ startedAtMs: performance.timeOrigin + performance.now() }) },
 });
+
+/** Spawns so many instances of `oneStep`, and is done when all of them are. */
+export const family = defineFsm({
+  name: "family",
+  queue: "bench",
+  state: z.object({ children: z.number() }),
+  steps: {
+    spawn: (ctx) =>
+      ctx.scheduleChildren(
+        "joined",
+        Array.from({ length: ctx.state.children }, (_, n) => oneStep.child({ state: { n } })),
+        ctx.state,
+      ),
+    joined: (ctx) => ctx.done(),
+  },
+});

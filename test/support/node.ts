@@ -1,5 +1,5 @@
 // Node: a real `gen-durable start` in a process of its own, with its log, and every way to end it.
-// P1  Every process is killed after the file's last test, whatever became of the tests.
+// P1  Every process is killed after the file's last test, whatever became of the tests or of the process that runs them.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { auditEnvironment } from "./audit.js";
 import type { TestDatabase } from "./database.js";
+import { keep } from "./keeper.js";
 import { until } from "./until.js";
 
 const BIN = resolve("packages/cli/bin/gen-durable.js");
@@ -84,6 +85,7 @@ export function spawnNode(options: NodeOptions): NodeProcess {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, NO_COLOR: "1", ...auditEnvironment(options.database), ...options.env },
   });
+  if (child.pid !== undefined) keep(folder, child.pid);
   return new NodeProcess(child, folder);
 }
 

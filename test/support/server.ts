@@ -1,7 +1,7 @@
 // Server: one throw-away Postgres under the OS's temp folder, a direct child of this process.
 // S1  It listens on loopback only, on a free port, and keeps that port over kill() and restart().
 // S2  Its log is a file, so that a test can ask whether a deadlock was seen.
-// S3  stop() leaves neither a process nor a file behind.
+// S3  stop() leaves neither a process nor a file behind, and neither does an end of this process without it (keeper.ts).
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { chownSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { type Binaries, findBinaries } from "./binaries.js";
+import { keep } from "./keeper.js";
 import { until } from "./until.js";
 
 export interface ServerOptions {
@@ -48,6 +49,8 @@ export class Server {
     this.folder = mkdtempSync(join(tmpdir(), "gen-durable-test-"));
     this.logFile = join(this.folder, "server.log");
     if (binaries.user !== undefined) chownSync(this.folder, binaries.user.uid, binaries.user.gid);
+    keep(this.folder);
+    if (binaries.copy !== undefined) keep(binaries.copy);
   }
 
   /** Creates a cluster and starts it. */
@@ -99,6 +102,7 @@ export class Server {
     );
     closeSync(log);
     this.#child = child;
+    if (child.pid !== undefined) keep(this.folder, child.pid, "QUIT");
     child.once("exit", () => {
       if (this.#child === child) this.#child = undefined;
     });
