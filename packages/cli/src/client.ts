@@ -2,7 +2,7 @@
 // GEN_DURABLE_DATABASE_URL, the config file of the current folder, DATABASE_URL, PG*, the folder's own Postgres.
 
 import { type Client, createClient as createCoreClient } from "#core/client/client.js";
-import { SCHEMA_DEFAULT } from "#core/client/locate.js";
+import { type Located, SCHEMA_DEFAULT } from "#core/client/locate.js";
 import type { ClientOptions } from "#core/client/options.js";
 import type { GenDurableConfig } from "#core/config/config.js";
 import { resolveSettings } from "#core/config/resolve.js";
@@ -33,13 +33,16 @@ export function createClient(options: ClientOptions = {}): Client {
   });
 }
 
-async function locate(folder: string, schemaOption: string | undefined): Promise<string | undefined> {
+async function locate(
+  folder: string,
+  schemaOption: string | undefined,
+): Promise<Located | string | undefined> {
   const file = await loadConfigFile(folder, configOf({}));
   const { settings, databaseSource } = inFile(file.path, () =>
     // What is in the file is checked by resolveSettings; its type is what it should be.
     resolveSettings({ file: file.value as GenDurableConfig }),
   );
-  const { schema, url } = settings.database;
+  const { schema, url, prepare, ssl } = settings.database;
   if (schemaOption === undefined && schema !== (process.env.GEN_DURABLE_SCHEMA || SCHEMA_DEFAULT)) {
     throw new UsageError(
       "INVALID_OPTION",
@@ -51,8 +54,8 @@ async function locate(folder: string, schemaOption: string | undefined): Promise
     case "embedded":
       return findEmbedded(file.folder);
     case "PG* variables":
-      return URL_OF_PG_VARIABLES;
+      return { url: URL_OF_PG_VARIABLES, prepare, ssl };
     default:
-      return url;
+      return { url, prepare, ssl };
   }
 }

@@ -65,6 +65,8 @@ export async function startNode(config: GenDurableConfig, options: StartOptions 
     env: {
       ...process.env,
       ...(database.url === undefined ? {} : { GEN_DURABLE_DATABASE_URL: database.url }),
+      ...(database.prepare ? {} : { GEN_DURABLE_PREPARE: "false" }),
+      ...(database.ssl === undefined ? {} : { GEN_DURABLE_SSL: JSON.stringify(database.ssl) }),
     },
     beforeReconnect: async () => {
       const url = await embedded?.ensureRunning();

@@ -137,11 +137,11 @@ export async function withClient<T>(
   body: (client: Client, project: Project) => Promise<T>,
 ): Promise<T> {
   return withProject(flags, options, async (project) => {
-    const { url, schema, prepare } = project.settings.database;
+    const { url, schema, prepare, ssl } = project.settings.database;
     // Without a URL libpq's variables decide, and nothing else may.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith("PG")));
     const { createClient } = await import("#core/client/client.js");
-    const client = createClient({ schema, prepare, ...(url === undefined ? {} : { url }) }, { env });
+    const client = createClient({ schema, prepare, ssl, ...(url === undefined ? {} : { url }) }, { env });
     try {
       return await body(client, project);
     } finally {

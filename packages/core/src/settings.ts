@@ -10,6 +10,18 @@ export interface DatabaseSettings {
   schema: string;
   /** Named prepared statements; false behind a pooler that cannot keep them. */
   prepare: boolean;
+  /** TLS beyond what `url` says of it; undefined: `url` decides. */
+  ssl?: boolean | SslSettings | undefined;
+}
+
+/** What Node's TLS is given. Texts in PEM form, so that they travel to every thread. */
+export interface SslSettings {
+  ca?: string | string[] | undefined;
+  cert?: string | undefined;
+  key?: string | undefined;
+  passphrase?: string | undefined;
+  servername?: string | undefined;
+  rejectUnauthorized?: boolean | undefined;
 }
 
 export interface FlusherSettings {

@@ -3,7 +3,7 @@
 
 import type pg from "pg";
 import type { Row, Value } from "#core/database/connection.js";
-import { engineTypes } from "#core/database/connection.js";
+import { engineTypes } from "#core/database/parsers.js";
 import type { Statement } from "#core/database/statements.js";
 import { CALLERS_TRANSACTION, ownTransaction, type Session, type TransactionTexts } from "#flusher/env.js";
 

@@ -21,7 +21,7 @@ import { readFsm } from "./catalogue.js";
 import { type CancelAnswer, cancelInstance, type RetryResult, retryInstance } from "./control.js";
 import { type InsertResult, insertRows } from "./insert.js";
 import { InsertBuffer } from "./insertBuffer.js";
-import { type FindDatabase, locateDatabase } from "./locate.js";
+import { type FindDatabase, locateDatabase, mannersOf } from "./locate.js";
 import { type CheckedOptions, type ClientOptions, checkClientOptions } from "./options.js";
 import { Poker } from "./poker.js";
 import { type Querier, Session } from "./session.js";
@@ -80,12 +80,16 @@ export class Client {
   constructor(options: ClientOptions = {}, seams: ClientSeams = {}) {
     const env = seams.env ?? process.env;
     this.#options = checkClientOptions(options, env);
-    const { url, pool, schema, prepare, poke, tickMs } = this.#options;
+    const { url, pool, schema, prepare, ssl, poke, tickMs } = this.#options;
     this.#session = new Session({
       schema,
       prepare,
       pool,
-      locate: async () => (url === undefined ? locateDatabase(env, seams.findDatabase) : { url }),
+      locate: async () => ({
+        ...mannersOf(env),
+        ...(url === undefined ? await locateDatabase(env, seams.findDatabase) : { url }),
+        ...(ssl === undefined ? {} : { ssl }),
+      }),
     });
     this.#poker = new Poker(this.#session, poke);
     this.#waiters = new Waiters(this.#session, tickMs);

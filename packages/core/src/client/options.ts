@@ -1,6 +1,8 @@
 // Options: what createClient takes, checked when the client is made.
 
 import { z } from "zod";
+import type { SslConfig } from "../config/config.js";
+import { sslShape } from "../config/configShape.js";
 import { UsageError } from "../errors.js";
 import { joinPath } from "../json.js";
 import { DURATION_MS_MAX } from "../name.js";
@@ -20,8 +22,13 @@ export interface ClientOptions {
   pool?: PgPool | undefined;
   /** The schema of the engine's tables; absent: GEN_DURABLE_SCHEMA, else `gen_durable`. */
   schema?: string | undefined;
-  /** Named prepared statements; absent: true for a pool of the client's own, false for a given one. False behind a pooler that cannot keep them. */
+  /**
+   * Named prepared statements; false behind a pooler that cannot keep them. Absent: GEN_DURABLE_PREPARE or the config file that
+   * names the database, else true for a pool of the client's own and false for a given one.
+   */
   prepare?: boolean | undefined;
+  /** TLS beyond what `url` says of it, as `database.ssl` in the config file. Not for a given pool. */
+  ssl?: boolean | SslConfig | undefined;
   /** How nodes hear of new work: `postgres` NOTIFY (default), `local` to this process only, `none`: they poll. */
   poke?: PokeTransport | undefined;
   /** Bytes of one JSON value; absent: 4 MiB. Not above the nodes' own limit. */
@@ -36,7 +43,8 @@ export interface CheckedOptions {
   url: string | undefined;
   pool: PgPool | undefined;
   schema: string;
-  prepare: boolean;
+  prepare: boolean | undefined;
+  ssl: boolean | SslConfig | undefined;
   poke: PokeTransport;
   maxPayloadBytes: number;
   insertBatcher: { maxRows: number; maxDelayMs: number; maxBuffered: number };
@@ -60,6 +68,7 @@ const shape = z.strictObject({
     )
     .optional(),
   prepare: z.boolean().optional(),
+  ssl: sslShape.optional(),
   poke: z.enum(["postgres", "local", "none"]).optional(),
   maxPayloadBytes: z
     .number()
@@ -97,16 +106,19 @@ export function checkClientOptions(
       },
     );
   }
-  const { url, pool, schema, prepare, poke, maxPayloadBytes, insertBatcher, wait } = parsed.data;
+  const { url, pool, schema, prepare, ssl, poke, maxPayloadBytes, insertBatcher, wait } = parsed.data;
   if (url !== undefined && pool !== undefined)
     throw new UsageError("INVALID_OPTION", "url and pool exclude each other; give one of them", {
       path: "pool",
     });
+  if (ssl !== undefined && pool !== undefined)
+    throw new UsageError("INVALID_OPTION", "ssl: a given pool has its own; leave it out", { path: "ssl" });
   return {
     url,
     pool,
     schema: schema ?? (env.GEN_DURABLE_SCHEMA || SCHEMA_DEFAULT),
-    prepare: prepare ?? pool === undefined,
+    prepare,
+    ssl,
     poke: poke ?? "postgres",
     maxPayloadBytes: maxPayloadBytes ?? PAYLOAD_BYTES_MAX_DEFAULT,
     insertBatcher:

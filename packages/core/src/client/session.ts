@@ -6,22 +6,30 @@
 // C3  No global setting of `pg` is read or changed: values travel as text both ways (text.ts).
 // C4  A statement of ours that loses a race (a deadlock, a key taken meanwhile) runs again; the caller's transaction is
 //     the caller's, its errors pass through untouched.
+// C5  On a session that is not ours alone (a given pool, a transaction pooler) nothing is set. Where the role's defaults are not
+//     what the engine relies on, each statement is a transaction that states so.
+// C6  Nothing waits for ever: an answer that does not come in time is a lost connection.
 
-import pg from "pg";
-import { beginText, clientConfig } from "../database/connection.js";
+import type pg from "pg";
+import { adviceFor, isPoolerCollision, isTlsRefusal, messageWithAdvice } from "../database/advice.js";
+import { beginText } from "../database/connection.js";
 import { classifyFailure } from "../database/failure.js";
+import { Servers } from "../database/servers.js";
 import { quoteIdentifier, type Statement, Statements } from "../database/statements.js";
 import { TransientError, UsageError } from "../errors.js";
+import type { DatabaseSettings } from "../settings.js";
+import type { Located } from "./locate.js";
+import { openPool } from "./pool.js";
 import type { Param, TextRow } from "./text.js";
-
-/** Connections of a pool of our own. A web process calls many at once, and a hundred such processes share one server. */
-export const POOL_CONNECTIONS_MAX = 10;
 
 /** How often a statement of ours runs again after a deadlock, a serialization failure or a lock timeout. */
 const CONTENTION_RETRIES_MAX = 6;
 
 /** How long one of our transactions waits for a row that somebody else's transaction holds. */
 const LOCK_TIMEOUT_MS = 10_000;
+
+/** C6. Longer than any statement of ours takes, and than most transactions that it may have to wait for. */
+const ANSWER_TIMEOUT_MS = 60_000;
 
 /** A transaction of the caller's: anything that runs one statement and answers its rows. */
 export interface Tx {
@@ -48,26 +56,39 @@ export interface PgQuery {
   values?: unknown[];
   // biome-ignore lint/suspicious/noExplicitAny: `pg` types parsers as a family of overloads; ours passes text on.
   types?: any;
+  /** How long `pg` waits for the answer. */
+  query_timeout?: number;
 }
 
 /** Runs statements: autocommitted ones, or those of one transaction. */
 export interface Querier {
-  run(path: string, values: readonly Param[]): Promise<TextRow[]>;
+  run(path: string, values: readonly Param[], options?: { answerTimeoutMs?: number }): Promise<TextRow[]>;
 }
 
 export interface SessionOptions {
   schema: string;
-  prepare: boolean;
+  /** Absent: as the database that is found says, else true for a pool of our own and false for a given one. */
+  prepare: boolean | undefined;
   /** A pool of the caller's, or where to connect to; the latter is asked for at the first call. */
   pool: PgPool | undefined;
-  locate: () => Promise<{ url: string | undefined }>;
+  locate: () => Promise<Located>;
+}
+
+interface Opened {
+  pool: PgPool;
+  prepare: boolean;
+  /** C5: `SET LOCAL ...`, or "". */
+  stated: string;
+  /** Ends what is ours. */
+  end(): Promise<void>;
 }
 
 export class Session implements Querier {
   readonly schema: string;
   readonly #statements: Statements;
   readonly #options: SessionOptions;
-  #ownPool: Promise<pg.Pool> | undefined;
+  #opening: Promise<Opened> | undefined;
+  #doubt: () => void = () => undefined;
   #closed = false;
 
   constructor(options: SessionOptions) {
@@ -77,10 +98,16 @@ export class Session implements Querier {
   }
 
   /** Runs one statement and commits it. Repeats it after a deadlock or a serialization failure. */
-  async run(path: string, values: readonly Param[]): Promise<TextRow[]> {
+  async run(
+    path: string,
+    values: readonly Param[],
+    options: { answerTimeoutMs?: number } = {},
+  ): Promise<TextRow[]> {
     return this.#contended(async () => {
-      const pool = await this.#pool();
-      return rowsOf(await pool.query(this.#query(this.#statements.get(path), values)));
+      const opened = await this.#open();
+      const query = this.#query(this.#statements.get(path), values, { ...opened, ...options });
+      if (opened.stated === "") return rowsOf(await opened.pool.query(query));
+      return this.#transact(opened, async (client) => rowsOf(await client.query(query)));
     });
   }
 
@@ -101,79 +128,123 @@ export class Session implements Querier {
   /** Runs `body` in one READ COMMITTED transaction of ours; repeats the whole after a deadlock. */
   async transaction<T>(body: (querier: Querier) => Promise<T>): Promise<T> {
     return this.#contended(async () => {
-      const pool = await this.#pool();
-      const client = await pool.connect();
-      let lost = false;
-      const onError = (): void => {
-        lost = true;
-      };
-      client.on("error", onError);
-      try {
-        await client.query({ text: beginText(true, LOCK_TIMEOUT_MS) });
-        const value = await body({
-          run: async (path, values) =>
-            rowsOf(await client.query(this.#query(this.#statements.get(path), values))),
-        });
-        await client.query({ text: "COMMIT" });
-        return value;
-      } catch (error) {
-        if (!lost)
-          await client.query({ text: "ROLLBACK" }).catch(() => {
-            lost = true;
-          });
-        throw error;
-      } finally {
-        client.off("error", onError);
-        client.release(lost);
-      }
+      const opened = await this.#open();
+      return this.#transact(
+        opened,
+        (client) =>
+          body({
+            run: async (path, values) =>
+              rowsOf(await client.query(this.#query(this.#statements.get(path), values, opened))),
+          }),
+        LOCK_TIMEOUT_MS,
+      );
     });
+  }
+
+  async #transact<T>(
+    { pool, stated }: Opened,
+    body: (client: PgPoolClient) => Promise<T>,
+    lockTimeoutMs?: number,
+  ): Promise<T> {
+    const client = await pool.connect();
+    let lost = false;
+    const onError = (): void => {
+      lost = true;
+    };
+    client.on("error", onError);
+    // What is stated for its own sake (the lock timeout) comes after it, and wins.
+    const begin = beginText(true, lockTimeoutMs).replace(
+      /^BEGIN[^;]*/,
+      stated === "" ? "$&" : `$&; ${stated}`,
+    );
+    try {
+      await client.query(command(begin));
+      const value = await body(client);
+      await client.query(command("COMMIT"));
+      return value;
+    } catch (error) {
+      lost ||= classifyFailure(error) === "connection";
+      if (!lost)
+        await client.query(command("ROLLBACK")).catch(() => {
+          lost = true;
+        });
+      throw error;
+    } finally {
+      client.off("error", onError);
+      client.release(lost);
+    }
   }
 
   /** Ends the pool of our own; a given one stays open. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    const pool = await this.#ownPool?.catch(() => undefined);
-    await pool?.end();
+    const opened = await this.#opening?.catch(() => undefined);
+    await opened?.end();
   }
 
-  #query(statement: Statement, values: readonly Param[]): PgQuery {
-    const query = { text: statement.text, values: [...values], types: TEXT_TYPES };
-    return this.#options.prepare ? { ...query, name: statement.name } : query;
+  #query(
+    statement: Statement,
+    values: readonly Param[],
+    { prepare, answerTimeoutMs = ANSWER_TIMEOUT_MS }: { prepare: boolean; answerTimeoutMs?: number },
+  ): PgQuery {
+    const query = {
+      text: statement.text,
+      values: [...values],
+      types: TEXT_TYPES,
+      query_timeout: answerTimeoutMs,
+    };
+    return prepare ? { ...query, name: statement.name } : query;
   }
 
-  async #pool(): Promise<PgPool> {
+  async #open(): Promise<Opened> {
     if (this.#closed) throw new UsageError("CLIENT_CLOSED", "the client is closed: create another one");
-    if (this.#options.pool !== undefined) return this.#options.pool;
-    this.#ownPool ??= this.#openPool();
+    this.#opening ??=
+      this.#options.pool === undefined ? this.#openOwn() : this.#openGiven(this.#options.pool);
     try {
-      return await this.#ownPool;
+      return await this.#opening;
     } catch (error) {
-      this.#ownPool = undefined;
+      this.#opening = undefined;
       throw error;
     }
   }
 
-  async #openPool(): Promise<pg.Pool> {
-    const { url } = await this.#options.locate();
-    const { schema, prepare } = this.#options;
-    const settings = { url, listenUrl: undefined, schema, prepare };
-    const stateSession = this.#statements.get("node/state_session").text;
-    const pool = new pg.Pool({
-      ...clientConfig(settings, "client"),
-      max: POOL_CONNECTIONS_MAX,
-      // A script that forgets close() still ends.
-      allowExitOnIdle: true,
-      ...(prepare
-        ? {
-            onConnect: async (client: { query(text: string): Promise<unknown> }) => {
-              await client.query(stateSession);
-            },
-          }
-        : {}),
-    });
-    pool.on("error", () => undefined);
-    return pool;
+  async #openOwn(): Promise<Opened> {
+    const located = await this.#options.locate();
+    const prepare = this.#options.prepare ?? located.prepare ?? true;
+    const settings: DatabaseSettings = {
+      url: located.url,
+      listenUrl: undefined,
+      schema: this.schema,
+      prepare,
+      ssl: located.ssl,
+    };
+    const servers = Servers.of(settings);
+    this.#doubt = () => servers.doubt();
+    const pool = await openPool(settings);
+    const end = (): Promise<void> => endWithin(pool, FAREWELL_MS);
+    try {
+      return { pool, prepare, stated: prepare ? "" : await this.#findDefaults(pool), end };
+    } catch (error) {
+      void end();
+      throw error;
+    }
+  }
+
+  async #openGiven(pool: PgPool): Promise<Opened> {
+    return {
+      pool,
+      prepare: this.#options.prepare ?? false,
+      stated: await this.#findDefaults(pool),
+      end: async () => undefined,
+    };
+  }
+
+  /** C5. */
+  async #findDefaults(pool: PgPool): Promise<string> {
+    const statement = this.#statements.get("node/find_defaults");
+    const [facts] = rowsOf(await pool.query(this.#query(statement, [], { prepare: false })));
+    return facts?.stated ?? "";
   }
 
   async #contended<T>(attempt: () => Promise<T>): Promise<T> {
@@ -181,12 +252,30 @@ export class Session implements Querier {
       try {
         return await attempt();
       } catch (error) {
+        if (classifyFailure(error) === "connection") this.#doubt();
         if (!isLostRace(error) || retries >= CONTENTION_RETRIES_MAX) throw explain(error, this.schema);
         // Those that collided do not collide again in step.
         await new Promise((resolve) => setTimeout(resolve, Math.random() * 10 * 2 ** retries));
       }
     }
   }
+}
+
+/** A server that is gone does not answer a farewell. */
+const FAREWELL_MS = 5_000;
+
+function command(text: string): PgQuery {
+  return { text, query_timeout: ANSWER_TIMEOUT_MS };
+}
+
+async function endWithin(pool: pg.Pool, timeoutMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const bound = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, timeoutMs);
+    timer.unref();
+  });
+  await Promise.race([pool.end(), bound]);
+  clearTimeout(timer);
 }
 
 const TEXT_TYPES = {
@@ -221,10 +310,10 @@ function explain(error: unknown, schema: string): unknown {
       { schema, cause: error },
     );
   }
-  const message =
-    error instanceof Error || typeof (error as Error)?.message === "string"
-      ? (error as Error).message
-      : String(error);
+  if (isPoolerCollision(error)) return new UsageError("POOLER", adviceFor(error) ?? "", { cause: error });
+  const message = messageWithAdvice(error);
+  if (code === "42501") return new UsageError("NOT_ALLOWED", message, { cause: error });
+  if (isTlsRefusal(error)) return new TransientError("TLS", message, { cause: error });
   switch (classifyFailure(error)) {
     case "connection":
       return new TransientError("DATABASE_UNREACHABLE", `the database did not answer: ${message}`, {

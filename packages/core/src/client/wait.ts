@@ -28,6 +28,9 @@ const OVERLAP_SECONDS = 0.15;
 /** Wait after a failed query. */
 const RETRY_MS = 250;
 
+/** A look without an answer for so long is tried again on another connection. */
+const ANSWER_TIMEOUT_MS = 10_000;
+
 /** How long past its deadline a waiter waits for a last look. */
 const LAST_LOOK_MS = 1_000;
 
@@ -202,11 +205,15 @@ export class Waiters {
     const ids = this.#idsToLookAt();
     const isEverybody = ids.size >= this.#waiters.size;
     const since = isEverybody || this.#readUpTo === undefined ? null : this.#readUpTo;
-    const rows = await this.#session.run("client/watch_instances", [
-      arrayText([...ids]),
-      since === null ? null : String(Number(since) - OVERLAP_SECONDS),
-      String(ENDED_MAX),
-    ]);
+    const rows = await this.#session.run(
+      "client/watch_instances",
+      [
+        arrayText([...ids]),
+        since === null ? null : String(Number(since) - OVERLAP_SECONDS),
+        String(ENDED_MAX),
+      ],
+      { answerTimeoutMs: ANSWER_TIMEOUT_MS },
+    );
     let hasNews = false;
     for (const row of rows) {
       const id = Number(row.id);

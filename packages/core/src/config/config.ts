@@ -9,6 +9,22 @@ export interface DatabaseConfig {
   schema?: string | undefined;
   /** Named prepared statements; false behind a pooler that cannot keep them. Default true. */
   prepare?: boolean | undefined;
+  /** TLS: true verifies by the system's authorities; an object names others. Absent: `sslmode` in the URL decides. */
+  ssl?: boolean | SslConfig | undefined;
+}
+
+/** As Node's TLS takes them; certificates and keys as PEM text. */
+export interface SslConfig {
+  /** The authorities that may have signed the server's certificate. */
+  ca?: string | string[] | undefined;
+  /** This client's certificate, its key and the key's passphrase. */
+  cert?: string | undefined;
+  key?: string | undefined;
+  passphrase?: string | undefined;
+  /** The name that the certificate must be for, where that is not the host. */
+  servername?: string | undefined;
+  /** false takes any certificate. */
+  rejectUnauthorized?: boolean | undefined;
 }
 
 export interface FlusherConfig {

@@ -36,14 +36,33 @@ const databaseUrl = z.string({ error: "expected a postgres:// URL" }).regex(/^po
   error: "expected a URL that begins with postgres:// or postgresql://",
 });
 
+const pem = text("a text in PEM form");
+const ssl = z.strictObject(
+  {
+    ca: z.union([pem, z.array(pem)], { error: "expected a text in PEM form, or a list of them" }).optional(),
+    cert: pem.optional(),
+    key: pem.optional(),
+    passphrase: text("a passphrase").optional(),
+    servername: text("a host's name").optional(),
+    rejectUnauthorized: flag().optional(),
+  },
+  { error: "expected an object { ca, cert, key, passphrase, servername, rejectUnauthorized }" },
+);
+
+/** TLS as a configuration or a client may state it. */
+export const sslShape = z.union([z.boolean(), ssl], {
+  error: "expected true, false or an object of TLS options",
+});
+
 const database = z.strictObject(
   {
     url: databaseUrl.optional(),
     listenUrl: databaseUrl.optional(),
     schema: text("a schema's name").min(1, "expected a schema's name").default("gen_durable"),
     prepare: flag().default(true),
+    ssl: sslShape.optional(),
   },
-  { error: "expected an object { url, listenUrl, schema, prepare }" },
+  { error: "expected an object { url, listenUrl, schema, prepare, ssl }" },
 );
 
 const flusher = z.strictObject(

@@ -25,6 +25,16 @@ const part: Reader = (text) => {
   const value = boolean(text);
   return value === true ? {} : value;
 };
+/** true, false, or an object of options as JSON. What is neither stays a text, so that the refusal shows it. */
+const json: Reader = (text) => {
+  const value = boolean(text);
+  if (typeof value === "boolean") return value;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+};
 const list: Reader = (text) => text.split(",").map((item) => item.trim());
 const text: Reader = (value) => value;
 
@@ -33,6 +43,7 @@ const VARIABLES: Readonly<Record<string, readonly [keys: readonly string[], read
   LISTEN_URL: [["database", "listenUrl"], text],
   SCHEMA: [["database", "schema"], text],
   PREPARE: [["database", "prepare"], boolean],
+  SSL: [["database", "ssl"], json],
   FSMS: [["fsms"], list],
   INSTANCE: [["instance"], text],
   QUEUES: [["queues"], text],

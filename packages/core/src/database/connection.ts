@@ -3,10 +3,18 @@
 //     READ COMMITTED, no JIT, no statement timeout of the user's, UTC-safe text output.
 // D2  Types are parsed by this client alone; the global parsers of `pg` stay as the host application set them.
 // D3  A lost connection is an event, never an uncaught error: `onLost` is called once, later calls reject.
+// D4  Behind a transaction pooler (`prepare: false`) a session is everybody's: nothing is set on it. Each transaction states
+//     what the role's defaults make necessary, and where they do, a lone statement is a transaction too.
+// D5  A standby is no place for the engine: a connection to one is refused when it opens.
 
 import pg from "pg";
-import { InvariantError, TransientError } from "../errors.js";
+import { TransientError, UsageError } from "../errors.js";
 import type { DatabaseSettings } from "../settings.js";
+import { type Address, type ServerAddress, serverConfig } from "./address.js";
+import { adviceFor, isPoolerCollision, isTlsRefusal, messageOf } from "./advice.js";
+import { classifyFailure } from "./failure.js";
+import { engineTypes } from "./parsers.js";
+import { Servers } from "./servers.js";
 import { type Statement, Statements } from "./statements.js";
 
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -31,24 +39,38 @@ export type Runner = Pick<Connection, "run">;
 
 export class Connection {
   readonly #client: pg.Client;
+  readonly #servers: Servers;
   readonly #prepare: boolean;
-  readonly #answerTimeoutMs: number | undefined;
+  #answerTimeoutMs: number | undefined = CONNECT_TIMEOUT_MS;
   #lost = false;
   #closing = false;
+  /** D4: `SET LOCAL ...`, or "". */
+  #stated = "";
+  /** D4: lone statements that are transactions come one after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  /** Whether a transaction of the caller's is open. */
+  #isOpen = false;
+  #serverProcess: number | undefined;
 
-  private constructor(client: pg.Client, prepare: boolean, answerTimeoutMs: number | undefined) {
+  private constructor(client: pg.Client, servers: Servers, prepare: boolean) {
     this.#client = client;
+    this.#servers = servers;
     this.#prepare = prepare;
-    this.#answerTimeoutMs = answerTimeoutMs;
   }
 
-  /** Opens a connection and states its session settings. @throws TransientError when the database cannot be reached. */
+  /**
+   * Opens a connection to the server that takes writes, and states its session settings.
+   * @throws TransientError where there is none, or its certificate is not trusted; what Postgres or the network says; UsageError
+   */
   static async open(settings: DatabaseSettings, options: ConnectionOptions): Promise<Connection> {
-    const client = new pg.Client(clientConfig(settings, options.role));
-    const connection = new Connection(client, settings.prepare, options.answerTimeoutMs);
+    const servers = Servers.of(settings);
+    const { address, server } = await servers.choose();
+    const client = new pg.Client(clientConfig(address, server, options.role));
+    const connection = new Connection(client, servers, settings.prepare);
     const lose = (error: Error): void => {
       if (connection.#lost) return;
       connection.#lost = true;
+      servers.doubt();
       if (!connection.#closing) options.onLost?.(error);
     };
     client.on("error", lose);
@@ -63,26 +85,42 @@ export class Connection {
     }
     try {
       await client.connect();
-      // Behind a transaction pooler a session setting would reach somebody else; there each transaction states its own.
-      if (settings.prepare)
-        await client.query(new Statements(settings.schema).get("node/state_session").text);
+      await connection.#begin(new Statements(settings.schema));
+      connection.#answerTimeoutMs = options.answerTimeoutMs;
     } catch (error) {
       connection.#closing = true;
       connection.#lost = true;
+      servers.doubt();
       client.end().catch(() => undefined);
-      throw error;
+      throw explainRefusal(error, server);
     }
     return connection;
+  }
+
+  /** D4, D5. */
+  async #begin(statements: Statements): Promise<void> {
+    const { text } = statements.get(this.#prepare ? "node/state_session" : "node/find_defaults");
+    const { rows } = await this.#answered(this.#client.query<SessionFacts>(text));
+    const [facts] = rows;
+    if (facts?.in_recovery === true) throw new TransientError("STANDBY", STANDBY);
+    this.#stated = facts?.stated ?? "";
+    this.#serverProcess = facts?.process;
   }
 
   get isLost(): boolean {
     return this.#lost;
   }
 
-  /** The server process of this session: whose notifications are our own. */
+  /** The server process of this session, whose notifications are our own; undefined behind a pooler, where it may change. */
   get processId(): number | undefined {
+    return this.isPooled ? undefined : this.#serverProcess;
+  }
+
+  /** Whether something stands between this client and the server: the session is another than the one that it was told of. */
+  get isPooled(): boolean {
     // `pg` sets it when the session starts; its types do not know it.
-    return (this.#client as unknown as { processID?: number }).processID;
+    const told = (this.#client as unknown as { processID?: number }).processID;
+    return told !== this.#serverProcess;
   }
 
   /** Runs one statement and returns its rows. Named and prepared where the database's settings allow it. */
@@ -90,13 +128,51 @@ export class Connection {
     const query = this.#prepare
       ? { name: statement.name, text: statement.text, values: values as unknown[] }
       : { text: statement.text, values: values as unknown[] };
+    // D4. Within a transaction its BEGIN has said everything.
+    if (this.#stated !== "" && !this.#isOpen) return this.#inTurn(() => this.#alone<R>(query));
+    return this.#answer<R>(query);
+  }
+
+  async #answer<R extends Row>(query: pg.QueryConfig): Promise<R[]> {
     const result = await this.#answered(this.#client.query(query));
     return result.rows as R[];
   }
 
+  async #alone<R extends Row>(query: pg.QueryConfig): Promise<R[]> {
+    await this.#send(beginText(true));
+    try {
+      const rows = await this.#answer<R>(query);
+      await this.#send("COMMIT");
+      return rows;
+    } catch (error) {
+      if (!this.#lost) await this.#send("ROLLBACK").catch(() => undefined);
+      throw error;
+    }
+  }
+
+  #inTurn<T>(body: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(body);
+    this.#turn = turn.catch(() => undefined);
+    return turn;
+  }
+
   /** Runs text that cannot be prepared (BEGIN, COMMIT, LISTEN, DDL). Never holds a user's value. */
   async command(text: string): Promise<void> {
-    await this.#answered(this.#client.query(text));
+    try {
+      await this.#send(text);
+    } finally {
+      if (/^BEGIN/.test(text)) this.#isOpen = true;
+      else if (/^(COMMIT|ROLLBACK(?! TO))/.test(text)) this.#isOpen = false;
+    }
+  }
+
+  async #send(text: string): Promise<void> {
+    await this.#answered(this.#client.query(this.#stating(text)));
+  }
+
+  /** D4. What is stated for its own sake (a lock timeout) comes after it in the text, and wins. */
+  #stating(text: string): string {
+    return this.#stated === "" ? text : text.replace(/^BEGIN[^;]*/, `$&; ${this.#stated}`);
   }
 
   /**
@@ -117,10 +193,16 @@ export class Connection {
 
   /** Passes an answer on; without one in time it destroys the socket, which rejects the query and reports the loss. */
   async #answered<T>(answer: Promise<T>): Promise<T> {
-    if (this.#answerTimeoutMs === undefined) return answer;
-    const timer = setTimeout(() => this.destroy(), this.#answerTimeoutMs);
+    const timer =
+      this.#answerTimeoutMs === undefined
+        ? undefined
+        : setTimeout(() => this.destroy(), this.#answerTimeoutMs);
     try {
       return await answer;
+    } catch (error) {
+      if (isPoolerCollision(error)) throw new UsageError("POOLER", adviceFor(error) ?? "", { cause: error });
+      if (classifyFailure(error) === "connection") this.#servers.doubt();
+      throw error;
     } finally {
       clearTimeout(timer);
     }
@@ -156,43 +238,30 @@ export function beginText(statesSettings: boolean, lockTimeoutMs?: number): stri
 }
 
 /** What every connection of ours is opened with. */
-export function clientConfig(settings: DatabaseSettings, role: string): pg.ClientConfig {
+export function clientConfig(address: Address, server: ServerAddress, role: string): pg.ClientConfig {
   return {
-    ...(settings.url === undefined ? {} : { connectionString: settings.url }),
+    ...serverConfig(address, server),
     application_name: `gen-durable ${role}`,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    connectionTimeoutMillis: address.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEPALIVE_DELAY_MS,
     types: engineTypes,
-  } as pg.ClientConfig;
+  };
 }
 
-const INT8 = 20;
-const JSONB = 3802;
-const JSON_TYPE = 114;
-const INT8_ARRAY = 1016;
-
-/** How the engine's clients parse values; handed to each client, never set globally. */
-export const engineTypes = { getTypeParser: typeParser } as pg.CustomTypesConfig;
-
-/** `bigint` becomes a number and is refused past 2^53; `jsonb` stays text; everything else is `pg`'s own. */
-function typeParser(oid: number, format?: "text" | "binary"): unknown {
-  switch (oid) {
-    case INT8:
-      return parseBigint;
-    case JSONB:
-    case JSON_TYPE:
-      return (text: string) => text;
-    case INT8_ARRAY:
-      return (text: string) => (text === "{}" ? [] : text.slice(1, -1).split(",").map(parseBigint));
-    default:
-      return pg.types.getTypeParser(oid, format as "text");
-  }
+/** What a session says of itself when it opens (node/state_session, node/find_defaults). */
+export interface SessionFacts {
+  in_recovery: boolean;
+  process: number;
+  stated?: string;
 }
 
-function parseBigint(text: string): number {
-  const value = Number(text);
-  if (!Number.isSafeInteger(value))
-    throw new InvariantError(`the database holds ${text}, which a JavaScript number cannot`);
-  return value;
+export const STANDBY = "the server is a standby (in recovery): it takes no writes until it is promoted";
+
+/** Says which server it was and what to do; a refused certificate may be another one at the next try. */
+export function explainRefusal(error: unknown, server: ServerAddress): unknown {
+  if (!isTlsRefusal(error)) return error;
+  return new TransientError("TLS", `${server.name}: ${messageOf(error)} (${adviceFor(error)})`, {
+    cause: error,
+  });
 }

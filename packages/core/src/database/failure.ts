@@ -37,12 +37,20 @@ const SOCKET_CODES = new Set([
   "ENOENT",
 ]);
 
+/** No server, or none that takes writes, or one whose certificate is not trusted. */
+const OUR_CODES = new Set([
+  "ERR_GEN_DURABLE_CONNECTION_LOST",
+  "ERR_GEN_DURABLE_STANDBY",
+  "ERR_GEN_DURABLE_NO_PRIMARY",
+  "ERR_GEN_DURABLE_TLS",
+]);
+
 /** Sorts a rejected statement by what to do about it. */
 export function classifyFailure(error: unknown): Failure {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code !== "string") return isConnectionMessage(error) ? "connection" : "other";
   if (code.startsWith("08") || CONNECTION_STATES.has(code) || SOCKET_CODES.has(code)) return "connection";
-  if (code === "ERR_GEN_DURABLE_CONNECTION_LOST") return "connection";
+  if (OUR_CODES.has(code)) return "connection";
   if (CONTENTION.has(code)) return "contention";
   if (code.startsWith("23")) return "constraint";
   // 22: data exceptions (a NUL in text, a number out of range); 54: a value too long for an index or a row.
@@ -59,5 +67,8 @@ export function isUniqueViolation(error: unknown, index: string): boolean {
 /** `pg` rejects with plain errors when the socket ends; they carry no code. */
 function isConnectionMessage(error: unknown): boolean {
   const message = (error as { message?: unknown } | null)?.message;
-  return typeof message === "string" && /connection|timeout expired|not queryable|socket/i.test(message);
+  return (
+    typeof message === "string" &&
+    /connection|timeout expired|read timeout|not queryable|socket/i.test(message)
+  );
 }
