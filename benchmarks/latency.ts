@@ -1,20 +1,24 @@
-// latency: how soon an idle node starts and finishes what another process inserts, how late delayed instances start, and
-// what an idle node asks of the database.
+// latency: how soon an idle node starts and finishes what another process inserts, beside what a commit costs on the same server; the same
+// under half load; how late delayed instances start; and what an idle node asks of the database.
 // Machine:  printed; Postgres, node and caller share it. fsync and synchronous_commit are on.
-// Settings: the defaults of a node, with one queue.
-// Method:   20 warm-up inserts, then one every 120 ms, and for comparison one every 20 ms. The insert call's beginning is taken in this process and the step's
-//           beginning in the node, both from the machine's clock. `done` is seen by a third connection through a trigger
-//           that notifies, hence after the commit. Delayed instances are inserted together, due at random within two
-//           seconds; lateness is their step's beginning after `eligible_at`. Idle queries are counted in the server's log.
+// Settings: the defaults of a node, with one queue; under half load queue concurrency 1,000, batches of at most 1,000, far polls, no GC.
+// Method:   20 warm-up inserts, then one every 120 ms, and half-way between two of them a raw commit: one row into a table of one column. Then
+//           inserts that follow each other every 20 ms. The insert call's beginning is taken in this process and the step's beginning in
+//           the node, both from the machine's clock. `done` is seen by another session through a trigger that notifies, hence after the
+//           commit. Half load: a drain says what the node can; then half as many rows come in every 20 ms with `insertMany`, whether or not the
+//           node keeps up, and of each 20 ms one row is timed from when it was due. Delayed instances are inserted together, due at
+//           random within two seconds; lateness is their step's beginning after `eligible_at`. Idle queries are counted in the server's log.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient } from "gen-durable";
-import type pg from "pg";
 import type { TestDatabase } from "../test/support/database.js";
 import { until } from "../test/support/until.js";
-import type { Bench, Benchmark } from "./bench.js";
+import type { Benchmark } from "./bench.js";
 import { stamped } from "./fsms/bench.js";
+import { measureHalfLoad } from "./halfLoad.js";
+import { measureIdle } from "./idleChatter.js";
 import { median, quantile, type Report } from "./report.js";
+import { nowMs, type Watcher, watchDone } from "./watchDone.js";
 
 const WARM_UP = 20;
 /** Further apart than the window in which a client's pokes are coalesced: the node is idle at each insert. */
@@ -24,57 +28,114 @@ const CLOSE_SPACING_MS = 20;
 const DELAYED_WITHIN_MS = 2_000;
 const DELAYED_FROM_MS = 300;
 /** About one a queue, and about one of the node's own: its heartbeat every 2 s, its looks at other nodes and at due rows. */
-const IDLE_TARGET = 2;
+export const IDLE_TARGET = 2;
+/** The slowest tenth of raw commits begins here. */
+const RAW_SHARE = 0.9;
+const RAW_TARGET = 5;
 const DONE_TIMEOUT_MS = 30_000;
 
 export const latency: Benchmark = {
   name: "latency",
-  about: "from an insert in another process to the step's start and to `done`; timers; idle queries",
-  options: { inserts: 200, delayed: 200, idleSeconds: 20, workers: 1 },
+  about:
+    "from an insert in another process to the step's start and to `done`, idle and under half load; timers; idle queries",
+  options: {
+    inserts: 200,
+    delayed: 200,
+    idleSeconds: 20,
+    workers: 1,
+    loadSeconds: 20,
+    loadDrainRows: 50_000,
+  },
   async run(bench, options, report) {
     const { inserts = 0, delayed = 0, idleSeconds = 0, workers = 0 } = options;
+    const { loadSeconds = 0, loadDrainRows = 0 } = options;
     const database = await bench.createDatabase("latency");
     const watcher = await watchDone(database);
     const client = createClient({ url: database.url });
     const node = await bench.startNode(database, { queues: { bench: 10 } }, workers);
-    await measureInserts(client, watcher, WARM_UP, SPACING_MS);
-    const times = await measureInserts(client, watcher, inserts, SPACING_MS);
-    const close = await measureInserts(client, watcher, inserts, CLOSE_SPACING_MS);
-    const starts = times.map((time) => time.startMs);
-    const ends = times.map((time) => time.doneMs);
-    report.check("start_p50", median(starts), "ms to the step's start", "atMost", 5);
-    report.figure("start_p99", quantile(starts, 0.99), "ms");
-    report.check("done_p50", median(ends), "ms to `done` visible", "atMost", 10);
-    report.figure("done_p99", quantile(ends, 0.99), "ms");
+    const commitRaw = await rawCommits(database);
+    const measure = (count: number, spacingMs: number, between = async (): Promise<unknown> => undefined) =>
+      measureInserts(client, watcher, { count, spacingMs, between });
+    const rawMs: number[] = [];
+    await measure(WARM_UP, SPACING_MS, commitRaw);
+    const times = await measure(inserts, SPACING_MS, async () => rawMs.push(await commitRaw()));
+    const close = await measure(inserts, CLOSE_SPACING_MS);
+    reportIdle(times, rawMs, report);
     report.figure("close_start_p50", median(close.map((time) => time.startMs)), "ms, one insert every 20 ms");
     await measureDelayed(client, database, delayed, report);
     await client.close();
-    await database.query("DROP TRIGGER bench_done ON gen_durable");
+    await watcher.close();
     await node.stop();
-    await measureIdle(bench, idleSeconds, workers, report);
+    if (loadSeconds > 0)
+      await measureHalfLoad(bench, { drainRows: loadDrainRows, seconds: loadSeconds, workers }, report);
+    const idle = await measureIdle(bench, "idle", { seconds: idleSeconds, workers });
+    report.check("idle_queries_per_second", idle, "queries a second", "atMost", IDLE_TARGET);
   },
 };
 
 type Client = ReturnType<typeof createClient>;
-type Seen = { result: { startedAtMs: number }; atMs: number };
 
-async function measureInserts(client: Client, watcher: Watcher, count: number, spacingMs: number) {
+interface Times {
+  startMs: number;
+  doneMs: number;
+}
+
+function reportIdle(times: readonly Times[], rawMs: readonly number[], report: Report): void {
+  const starts = times.map((time) => time.startMs);
+  const ends = times.map((time) => time.doneMs);
+  const raw = quantile(rawMs, RAW_SHARE);
+  report.figure("raw_commit_p50", median(rawMs), "ms, one row by a session that is there already");
+  report.figure("raw_commit_p90", raw, "ms");
+  report.check("start_p50", median(starts), "ms to the step's start", "atMost", 5);
+  report.figure("start_p99", quantile(starts, 0.99), "ms");
+  report.check("done_p50", median(ends), "ms to `done` visible", "atMost", 10);
+  report.figure("done_p99", quantile(ends, 0.99), "ms");
+  const unit = "times the slowest tenth of raw commits";
+  report.check("start_p99_to_raw", quantile(starts, 0.99) / raw, unit, "atMost", RAW_TARGET);
+  report.check("done_p99_to_raw", quantile(ends, 0.99) / raw, unit, "atMost", RAW_TARGET);
+}
+
+interface InsertsOptions {
+  count: number;
+  spacingMs: number;
+  /** Runs half-way between two inserts. */
+  between: () => Promise<unknown>;
+}
+
+async function measureInserts(
+  client: Client,
+  watcher: Watcher,
+  { count, spacingMs, between }: InsertsOptions,
+): Promise<Times[]> {
   const calledAtMs = new Map<number, number>();
   for (let n = 0; n < count; n++) {
     const callMs = nowMs();
     const { id } = await client.insert(stamped, { state: { n } });
     calledAtMs.set(id, callMs);
-    await sleep(spacingMs);
+    await sleep(spacingMs / 2);
+    await between();
+    await sleep(spacingMs / 2);
   }
-  const times: { startMs: number; doneMs: number }[] = [];
+  const times: Times[] = [];
   for (const [id, callMs] of calledAtMs) {
-    const { result, atMs } = await until(() => watcher.seen.get(id), {
+    const { startedAtMs, atMs } = await until(() => watcher.seen.get(id), {
       timeoutMs: DONE_TIMEOUT_MS,
       describe: `instance ${id} is done`,
     });
-    times.push({ startMs: result.startedAtMs - callMs, doneMs: atMs - callMs });
+    times.push({ startMs: startedAtMs - callMs, doneMs: atMs - callMs });
   }
   return times;
+}
+
+/** Makes a table, and returns what commits one row into it and tells how long that took. */
+async function rawCommits(database: TestDatabase): Promise<() => Promise<number>> {
+  await database.query("CREATE TABLE public.bench_raw (n int)");
+  const session = await database.session();
+  return async () => {
+    const startMs = performance.now();
+    await session.query({ name: "raw", text: "INSERT INTO public.bench_raw VALUES (1)" });
+    return performance.now() - startMs;
+  };
 }
 
 async function measureDelayed(
@@ -90,80 +151,34 @@ async function measureDelayed(
       delayMs: DELAYED_FROM_MS + Math.random() * (DELAYED_WITHIN_MS - DELAYED_FROM_MS),
     })),
   );
-  const ids = inserted.map((answer) => answer.id);
-  const rows = await until(
-    async () => {
-      const done = await database.query<{ lateness: number }>(
-        `SELECT CAST(result->>'startedAtMs' AS float8) - CAST(extract(epoch FROM eligible_at) * 1000 AS float8) AS lateness
-         FROM gen_durable WHERE id = ANY ($1) AND status = 'done'`,
-        [ids],
-      );
-      return done.length === count && done;
-    },
-    { timeoutMs: DONE_TIMEOUT_MS, everyMs: 200, describe: "all delayed instances are done" },
+  const lateness = await latenessOf(
+    database,
+    inserted.map((answer) => answer.id),
+    DONE_TIMEOUT_MS,
   );
-  const lateness = rows.map((row) => row.lateness);
   report.check("delayed_lateness_p50", median(lateness), "ms after its time", "atMost", 50);
   report.figure("delayed_lateness_p99", quantile(lateness, 0.99), "ms");
 }
 
-/** Counts what a node sends while it has nothing to do, once its polls have backed off. */
-async function measureIdle(bench: Bench, seconds: number, workers: number, report: Report): Promise<void> {
-  const database = await bench.createDatabase("idle");
-  await database.query(`ALTER DATABASE ${database.name} SET log_statement = 'all'`);
-  const node = await bench.startNode(database, { queues: { bench: 10 } }, workers);
-  await sleep(seconds * 500);
-  const before = engineStatements(bench, database);
-  await sleep(seconds * 1_000);
-  const statements = engineStatements(bench, database).slice(before.length);
-  await node.stop();
-  const counts = new Map<string, number>();
-  for (const statement of statements) counts.set(statement, (counts.get(statement) ?? 0) + 1);
-  for (const [statement, count] of [...counts].sort(([, a], [, b]) => b - a))
-    console.log(`  ${statement}: ${(count / seconds).toFixed(2)} a second`);
-  report.check(
-    "idle_queries_per_second",
-    statements.length / seconds,
-    "queries a second",
-    "atMost",
-    IDLE_TARGET,
+/** Waits for `stamped` instances to end; how long after its time each began, milliseconds. */
+export async function latenessOf(
+  database: TestDatabase,
+  ids: readonly number[],
+  timeoutMs: number,
+): Promise<number[]> {
+  await until(
+    async () =>
+      (
+        await database.query("SELECT 1 FROM gen_durable WHERE id = ANY ($1) AND status <> 'done' LIMIT 1", [
+          ids,
+        ])
+      ).length === 0,
+    { timeoutMs, everyMs: 500, describe: "all delayed instances are done" },
   );
-}
-
-/** Session and name of each statement that the engine has sent to a database. */
-function engineStatements(bench: Bench, database: TestDatabase): string[] {
-  const pattern = new RegExp(
-    `\\] (gen-durable [^@]*)@${database.name} LOG: {2}(?:statement: (.{0,20})|execute (.*?)_[0-9a-f]{12}: )`,
+  const rows = await database.query<{ lateness: number }>(
+    `SELECT CAST(result->>'startedAtMs' AS float8) - CAST(extract(epoch FROM eligible_at) * 1000 AS float8) AS lateness
+     FROM gen_durable WHERE id = ANY ($1)`,
+    [ids],
   );
-  return bench.log.split("\n").flatMap((line) => {
-    const match = pattern.exec(line);
-    return match === null ? [] : [`${match[1]}, ${match[3] ?? match[2]}`];
-  });
-}
-
-interface Watcher {
-  seen: Map<number, Seen>;
-  session: pg.Client;
-}
-
-/** Notes when each instance's `done` is committed, as a listener hears of it. */
-async function watchDone(database: TestDatabase): Promise<Watcher> {
-  await database.query(`
-    CREATE FUNCTION bench_done() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN PERFORM pg_notify('bench_done', json_build_object('id', NEW.id, 'result', NEW.result)::text); RETURN NULL; END $$;
-    CREATE TRIGGER bench_done AFTER UPDATE ON gen_durable FOR EACH ROW
-      WHEN (NEW.status = 'done') EXECUTE FUNCTION bench_done();
-  `);
-  const session = await database.session();
-  const seen = new Map<number, Seen>();
-  session.on("notification", ({ payload }) => {
-    const { id, result } = JSON.parse(payload ?? "") as { id: number; result: Seen["result"] };
-    seen.set(id, { result, atMs: nowMs() });
-  });
-  await session.query("LISTEN bench_done");
-  return { seen, session };
-}
-
-function nowMs(): number {
-  return performance.timeOrigin + performance.now();
+  return rows.map((row) => row.lateness);
 }

@@ -9,8 +9,9 @@ import { insert } from "./insert.js";
 import { latency } from "./latency.js";
 import { limits } from "./limits.js";
 import { Report } from "./report.js";
+import { timers } from "./timers.js";
 
-const BENCHMARKS: readonly Benchmark[] = [drain, fanOut, latency, insert, limits];
+const BENCHMARKS: readonly Benchmark[] = [drain, fanOut, latency, insert, limits, timers];
 
 const [name, ...rest] = process.argv.slice(2);
 const chosen = BENCHMARKS.find((benchmark) => benchmark.name === name);
