@@ -5,13 +5,15 @@ import { parseArgs } from "node:util";
 import { Bench, type Benchmark } from "./bench.js";
 import { drain } from "./drain.js";
 import { fanOut } from "./fanOut.js";
+import { flat } from "./flat.js";
 import { insert } from "./insert.js";
 import { latency } from "./latency.js";
 import { limits } from "./limits.js";
+import { memory } from "./memory.js";
 import { Report } from "./report.js";
 import { timers } from "./timers.js";
 
-const BENCHMARKS: readonly Benchmark[] = [drain, fanOut, latency, insert, limits, timers];
+const BENCHMARKS: readonly Benchmark[] = [drain, fanOut, latency, insert, limits, flat, timers, memory];
 
 const [name, ...rest] = process.argv.slice(2);
 const chosen = BENCHMARKS.find((benchmark) => benchmark.name === name);

@@ -34,3 +34,14 @@ export const family = defineFsm({
     joined: (ctx) => ctx.done(),
   },
 });
+
+/** Hands its state on once, and is done. */
+export const twoSteps = defineFsm({
+  name: "twoSteps",
+  queue: "bench",
+  state: z.object({ text: z.string() }),
+  steps: {
+    first: (ctx) => ctx.next("second", ctx.state),
+    second: (ctx) => ctx.done(),
+  },
+});
