@@ -3,7 +3,8 @@
 --          clean-up step (fsms.on_cancel) or fails; one that cleans up already is left to it. One that executes is asked:
 --          its outcome, crash or lost lease becomes the cancellation. With force every one that lives fails at once, and
 --          the outcome of a step that still runs finds its claim gone.
---          A row that would enter an occupied correlation key loses its identity, so that its transition commits.
+--          A row that would enter a correlation key that is occupied, or that an earlier row of the family enters, loses its
+--          identity, so that its transition commits.
 -- Params:  all text: $1 ids, $2 reason ('' for none), $3 'yes': force.
 -- Returns: one row an instance: id; answer: cancelled, cancelling, already_done; asked: 'yes' when its running step is to be
 --          asked; ready: its queue, when it is runnable now; parent and round, when it has ended; slot_key and slot_shard,
@@ -21,6 +22,11 @@ WITH old AS MATERIALIZED (
   FROM :schema.gen_durable g
   LEFT JOIN :schema.fsms f ON f.name = g.fsm AND f.version = g.fsm_version
   WHERE g.id = ANY (CAST(CAST($1 AS text) AS bigint[]))
+), entering AS MATERIALIZED (
+  SELECT g.id, g.correlation_key AS key, row_number() OVER (PARTITION BY g.correlation_key ORDER BY g.id) AS turn
+  FROM old JOIN :schema.gen_durable AS g ON g.id = old.id
+  WHERE g.correlation_guard IS NULL AND g.correlation_key IS NOT NULL AND old.deed IN ('fail', 'clean')
+    AND CAST(CASE old.deed WHEN 'fail' THEN 'failed' ELSE 'runnable' END AS :schema.durable_status) = ANY (g.correlation_scope)
 ), changed AS (
   UPDATE :schema.gen_durable AS g SET
     status = CASE old.deed WHEN 'fail' THEN 'failed' WHEN 'clean' THEN 'runnable' ELSE g.status END,
@@ -46,9 +52,8 @@ WITH old AS MATERIALIZED (
     wake_reason = CASE old.deed WHEN 'clean' THEN NULL ELSE g.wake_reason END,
     children_pending = 0,
     correlation_scope = CASE
-      WHEN old.deed <> 'ask' AND g.correlation_guard IS NULL
-       AND CAST(CASE old.deed WHEN 'fail' THEN 'failed' ELSE 'runnable' END AS :schema.durable_status) = ANY (g.correlation_scope)
-       AND (SELECT true FROM :schema.gen_durable o WHERE o.correlation_guard = g.correlation_key LIMIT 1)
+      WHEN (SELECT e.turn > 1 OR EXISTS (SELECT FROM :schema.gen_durable o WHERE o.correlation_guard = e.key)
+              FROM entering e WHERE e.id = g.id)
       THEN '{}' ELSE g.correlation_scope END,
     updated_at = now()
   FROM old

@@ -1,8 +1,8 @@
 -- Runs:    a client, once for any number of signals; alone, or inside the caller's transaction.
 -- Does:    puts signals into the inboxes of live instances and wakes those that are parked on their names. What is woken was
 --          locked first and is judged by its locked version, so a delivery that races a park waits for it and sees it. A
---          redelivery (same dedup key) stores nothing and wakes nobody. A row that would enter an occupied correlation key
---          loses its identity, so that its transition commits.
+--          redelivery (same dedup key) stores nothing and wakes nobody. A row that would enter a correlation key that is
+--          occupied, or that an earlier row of the call enters, loses its identity, so that its transition commits.
 -- Params:  all text, one entry a signal: $1 target ids, $2 target correlation keys (one of the two is NULL), $3 names,
 --          $4 payloads (one JSON array), $5 dedup keys; then $6 poke channel, or NULL: do not poke, $7 queues[] that are not
 --          to be poked.
@@ -20,7 +20,8 @@ WITH asked AS MATERIALIZED (
     unnest(CAST(CAST($5 AS text) AS text[]))
   ) WITH ORDINALITY AS row (id, key, name, payload, dedup_key, place)
 ), target AS MATERIALIZED (
-  SELECT g.id, g.status, g.awaits, g.queue, g.correlation_guard, g.eligible_at
+  SELECT g.id, g.status, g.awaits, g.queue, g.correlation_guard, g.eligible_at,
+         CASE WHEN g.correlation_guard IS NULL AND 'runnable' = ANY (g.correlation_scope) THEN g.correlation_key END AS enters
   FROM :schema.gen_durable g
   WHERE g.id = ANY (ARRAY(SELECT target_id FROM asked))
     AND g.status IN ('runnable', 'executing', 'awaiting_signal', 'awaiting_children')
@@ -38,16 +39,20 @@ WITH asked AS MATERIALIZED (
   ORDER BY reached_id, place
   ON CONFLICT (target_id, dedup_key) DO NOTHING
   RETURNING target_id, name
+), waking AS MATERIALIZED (
+  SELECT target.id, target.enters, row_number() OVER (PARTITION BY target.enters ORDER BY target.id) AS turn
+  FROM target
+  JOIN (SELECT target_id, array_agg(name) AS names FROM stored GROUP BY target_id) AS arrived ON arrived.target_id = target.id
+  WHERE target.status = 'awaiting_signal' AND target.awaits && arrived.names
 ), woken AS (
   UPDATE :schema.gen_durable AS g SET
     status = 'runnable', wake_reason = 'signal', await_deadline = NULL, eligible_at = now(), updated_at = now(),
     correlation_scope = CASE
-      WHEN g.correlation_guard IS NULL AND 'runnable' = ANY (g.correlation_scope)
-       AND (SELECT true FROM :schema.gen_durable o WHERE o.correlation_guard = g.correlation_key LIMIT 1)
+      WHEN waking.enters IS NOT NULL AND (waking.turn > 1
+        OR (SELECT true FROM :schema.gen_durable o WHERE o.correlation_guard = waking.enters LIMIT 1))
       THEN '{}' ELSE g.correlation_scope END
-  FROM target
-  JOIN (SELECT target_id, array_agg(name) AS names FROM stored GROUP BY target_id) AS arrived ON arrived.target_id = target.id
-  WHERE g.id = target.id AND target.status = 'awaiting_signal' AND target.awaits && arrived.names
+  FROM waking
+  WHERE g.id = waking.id
   RETURNING g.id, g.queue
 ), ready AS MATERIALIZED (
   SELECT id, queue FROM woken

@@ -55,7 +55,9 @@ CREATE TABLE :schema.gen_durable (
   correlation_guard text GENERATED ALWAYS AS (CASE WHEN status = ANY (correlation_scope) THEN correlation_key END) STORED,
   -- bookkeeping; updated_at is the termination instant that retention counts from
   inserted_at       timestamptz NOT NULL DEFAULT now(),
-  updated_at        timestamptz NOT NULL DEFAULT now()
+  updated_at        timestamptz NOT NULL DEFAULT now(),
+  -- what executes without an owner or a lease would never be taken back
+  CONSTRAINT gen_durable_claimed CHECK (status <> 'executing' OR (locked_by IS NOT NULL AND lease_expires_at IS NOT NULL))
 ) WITH (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
   autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
@@ -122,7 +124,10 @@ CREATE TABLE :schema.nodes (
   started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   heartbeat_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   version      text NOT NULL,
-  queues       text[] NOT NULL DEFAULT '{}'
+  queues       text[] NOT NULL DEFAULT '{}',
+  -- the definitions it has loaded, as two parallel lists
+  fsms         text[] NOT NULL DEFAULT '{}',
+  fsm_versions int[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 CREATE TABLE :schema.fsms (
   name         text NOT NULL CHECK (name <> '' AND octet_length(name) <= 512),

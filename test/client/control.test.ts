@@ -130,7 +130,10 @@ test("a cancel that meets a claim waits for it and asks the step that runs", asy
   const id = await insertRow(database);
   const x = await database.session();
   await x.query("BEGIN");
-  await x.query("UPDATE gen_durable SET status = 'executing', locked_by = 'n/6' WHERE id = $1", [id]);
+  await x.query(
+    "UPDATE gen_durable SET status = 'executing', locked_by = 'n/6', lease_expires_at = now() + interval '1 minute' WHERE id = $1",
+    [id],
+  );
   const pending = client.cancel(id);
   await untilBlocked(database);
   await x.query("COMMIT");
@@ -220,6 +223,25 @@ test("cascade: the cancelled root is counted off its own parent", async () => {
   await insertRow(database, { parent_id: ids[0] ?? 0, parent_visit: 1 });
   expect(await client.cancel(ids[0] ?? 0, "branch", { cascade: true })).toBe("cancelled");
   expect(await readRow(database, parent)).toMatchObject({ status: "runnable", wake_reason: "children" });
+});
+
+test("cascade: of two rows that would enter one correlation key the first takes it, and both are cancelled", async () => {
+  const { parent, ids } = await family(2);
+  await database.query(
+    "UPDATE gen_durable SET correlation_key = 'ended', correlation_scope = '{failed}' WHERE id = ANY ($1)",
+    [ids],
+  );
+  expect(await client.cancel(parent, "", { cascade: true })).toBe("cancelled");
+  const rows = await Promise.all(ids.map((id) => readRow(database, id)));
+  expect(rows.map((row) => [row.status, row.correlation_guard])).toEqual([
+    ["failed", "ended"],
+    ["failed", null],
+  ]);
+});
+
+test("a row without an owner or a lease cannot execute", async () => {
+  const bare = "INSERT INTO gen_durable (fsm, step, status, locked_by) VALUES ('x', 'y', 'executing', 'n/1')";
+  await expect(database.query(bare)).rejects.toMatchObject({ constraint: "gen_durable_claimed" });
 });
 
 test("retry runs the failed step again as a new visit, with its inputs", async () => {

@@ -233,7 +233,7 @@ test("signalMany is one statement, answers in order, and wakes everybody once", 
 
 test("SIG-04: deliveries and parks of the same rows race, and nobody sleeps on a signal it has not seen", async () => {
   const ids = await database.query<{ id: number }>(
-    "INSERT INTO gen_durable (fsm, step, status) SELECT 'plain', 'start', 'executing' FROM generate_series(1, 400) RETURNING id",
+    "INSERT INTO gen_durable (fsm, step, status, locked_by, lease_expires_at) SELECT 'plain', 'start', 'executing', 'n/1', now() + interval '1 minute' FROM generate_series(1, 400) RETURNING id",
   );
   const all = ids.map((row) => row.id);
   // The park as the flush does it: lock without waiting, then update with the recheck in the same transaction.
@@ -276,6 +276,16 @@ test("a woken row whose correlation key was taken while it was parked gives up i
   await insertRow(database, { correlation_key: "taken", correlation_scope: ["runnable", "executing"] });
   expect(await client.signal(id, "go")).toEqual({ ok: true });
   expect(await readRow(database, id)).toMatchObject({ status: "runnable", correlation_guard: null });
+});
+
+test("two parked rows of one correlation key, woken by one call: the first takes the key, the other its leave", async () => {
+  const spec = { correlation_key: "both", correlation_scope: ["runnable", "executing"] as const };
+  const ids = [await park(["go"], spec), await park(["go"], spec), await park(["go"], spec)];
+  const answers = await client.signalMany(ids.toReversed().map((target) => ({ target, name: "go" })));
+  expect(answers).toEqual([{ ok: true }, { ok: true }, { ok: true }]);
+  const rows = await Promise.all(ids.map((id) => readRow(database, id)));
+  expect(rows.map((row) => row.status)).toEqual(["runnable", "runnable", "runnable"]);
+  expect(rows.map((row) => row.correlation_guard)).toEqual(["both", null, null]);
 });
 
 test("signalOrInsert creates the instance with the signal in its inbox, or signals the one that lives", async () => {

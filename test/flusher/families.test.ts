@@ -61,8 +61,8 @@ test("FLU-17, CHI-17: two flushers that end children of shared parents never dea
   for (let i = 0; i < 20; i++)
     parents.push(await insertRow(database, { status: "awaiting_children", children_pending: 50, visit: 2 }));
   const rows = await database.query<{ id: number; parent_id: number }>(
-    `INSERT INTO gen_durable (fsm, step, status, locked_by, parent_id, parent_visit)
-     SELECT 'kid', 'start', 'executing', $1, p, 2 FROM unnest($2::bigint[]) p, generate_series(1, 50)
+    `INSERT INTO gen_durable (fsm, step, status, locked_by, lease_expires_at, parent_id, parent_visit)
+     SELECT 'kid', 'start', 'executing', $1, now() + interval '1 minute', p, 2 FROM unnest($2::bigint[]) p, generate_series(1, 50)
      ORDER BY random() RETURNING id, parent_id`,
     [CLAIM, parents],
   );
@@ -112,7 +112,7 @@ test("K2: rows that somebody keeps changing are committed or put off, never call
     for (let attempt = 0; attempt < 40; attempt++) {
       await database.query(
         `WITH mine AS MATERIALIZED (${inOrder})
-         UPDATE gen_durable g SET status = 'executing', locked_by = $2 FROM mine m WHERE g.id = m.id`,
+         UPDATE gen_durable g SET status = 'executing', locked_by = $2, lease_expires_at = now() + interval '1 minute' FROM mine m WHERE g.id = m.id`,
         [ids, CLAIM],
       );
       for (let rest = ids.map((id) => outcomeOf(id, retry(), { attempt })); rest.length > 0; ) {

@@ -230,7 +230,7 @@ describe("correlation keys", () => {
 test("a chain whose next key is taken elsewhere goes back to its queue", async () => {
   const [id = 0] = await executingRows(database, 1);
   await database.query(
-    "INSERT INTO gen_durable (fsm, step, status, locked_by, concurrency_key) VALUES ('x', 'y', 'executing', 'o', 'k')",
+    "INSERT INTO gen_durable (fsm, step, status, locked_by, lease_expires_at, concurrency_key) VALUES ('x', 'y', 'executing', 'o', now() + interval '1 minute', 'k')",
   );
   // A worker never runs ahead into an unconfigured key; were it to, the unique index would refuse it.
   await database.query(

@@ -31,7 +31,7 @@ describe("statement counts", () => {
   /** One row an id, all alike, as one statement. */
   const rows = async (count: number, set = "") => {
     const inserted = await database.query<{ id: number }>(
-      `INSERT INTO gen_durable (fsm, step, status, locked_by) SELECT 'plain', 'start', 'executing', $1 FROM generate_series(1, $2) RETURNING id`,
+      `INSERT INTO gen_durable (fsm, step, status, locked_by, lease_expires_at) SELECT 'plain', 'start', 'executing', $1, now() + interval '1 minute' FROM generate_series(1, $2) RETURNING id`,
       [CLAIM, count],
     );
     if (set !== "") await database.query(`UPDATE gen_durable SET ${set}`);

@@ -46,7 +46,10 @@ test("K1-04: a second executing row of a key cannot be committed", async () => {
   await insertExecuting(database, "n/1", { concurrency_key: "a" });
   const id = await insertRow(database, { concurrency_key: "a" });
   await expect(
-    database.query("UPDATE gen_durable SET status = 'executing' WHERE id = $1", [id]),
+    database.query(
+      "UPDATE gen_durable SET status = 'executing', locked_by = 'n/2', lease_expires_at = now() WHERE id = $1",
+      [id],
+    ),
   ).rejects.toMatchObject({ code: "23505", constraint: "gen_durable_concurrency_active" });
 });
 
@@ -99,7 +102,10 @@ test("K1-10: a race that the unique index decides is begun anew, and costs the p
   const rival = await insertRow(database, { concurrency_key: "a", queue: "other" });
   const winner = await database.session();
   await winner.query("BEGIN");
-  await winner.query("UPDATE gen_durable SET status = 'executing', locked_by = 'n/1' WHERE id = $1", [rival]);
+  await winner.query(
+    "UPDATE gen_durable SET status = 'executing', locked_by = 'n/1', lease_expires_at = now() + interval '1 minute' WHERE id = $1",
+    [rival],
+  );
   let contended = 0;
   const picking = pickRows(connection, {}, () => contended++);
   await database.one("SELECT 1");

@@ -55,7 +55,9 @@ export async function insertRow(database: TestDatabase, spec: RowSpec = {}): Pro
   const columns: string[] = [];
   const places: string[] = [];
   const values: unknown[] = [];
-  for (const [name, value] of Object.entries({ fsm: "plain", step: "start", ...spec })) {
+  // What executes has an owner and a lease: the table insists.
+  const claim = spec.status === "executing" ? { locked_by: "test/1", leaseInMs: 60_000 } : {};
+  for (const [name, value] of Object.entries({ fsm: "plain", step: "start", ...claim, ...spec })) {
     const instant = INSTANTS[name];
     columns.push(instant ?? name);
     values.push(JSON_COLUMNS.has(name) ? JSON.stringify(value) : value);
