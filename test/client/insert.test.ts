@@ -8,7 +8,6 @@ import { defineFsm } from "#core/definition/fsm.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
 import { readRow } from "../support/rows.js";
 import { logStatements, markStatements, statementsSince } from "../support/statements.js";
-import { until } from "../support/until.js";
 import { untilBlocked } from "./locks.js";
 
 const counter = defineFsm({
@@ -234,45 +233,6 @@ test("N2: an occupant that rolls back lets the insert through", async () => {
   await untilBlocked(database);
   await x.query("ROLLBACK");
   expect(await pending).toEqual({ ok: true, id: expect.any(Number) });
-});
-
-test("INS-25, B1: buffered inserts return at once, are written together, and drop duplicates", async () => {
-  const buffered = createClient({ url: database.url, insertBatcher: { maxRows: 100, maxDelayMs: 15 } });
-  const mark = markStatements(database);
-  const options = [{ correlationKey: "buf:1" }, { correlationKey: "buf:2" }, { correlationKey: "buf:1" }];
-  for (const one of options) expect(await buffered.insertBuffered(counter, one)).toBeUndefined();
-  await until(async () => (await countOf("buf:2")) === 1);
-  expect(await countOf("buf:1")).toBe(1);
-  expect(statementsSince(database, mark).filter((one) => one.name?.startsWith("insert_"))).toHaveLength(1);
-  await buffered.insertBuffered(counter, { correlationKey: "buf:3" });
-  await buffered.close();
-  expect(await countOf("buf:3")).toBe(1);
-});
-
-test("INS-26, B2: without a batcher, and with no room to wait, a buffered insert is there when the call returns", async () => {
-  await client.insertBuffered(counter, { correlationKey: "durable:1" });
-  expect(await countOf("durable:1")).toBe(1);
-  const full = createClient({ url: database.url, insertBatcher: { maxBuffered: 0 } });
-  await full.insertBuffered(counter, { correlationKey: "durable:2" });
-  expect(await countOf("durable:2")).toBe(1);
-  await expect(
-    full.insertBuffered(counter, { state: { n: "x" as unknown as number } }),
-  ).rejects.toMatchObject({
-    code: "ERR_GEN_DURABLE_INVALID_STATE",
-  });
-  await full.close();
-});
-
-test("B3: buffered rows outlive a lost connection", async () => {
-  const buffered = createClient({ url: database.url, insertBatcher: { maxDelayMs: 1 } });
-  await buffered.insertBuffered(counter, { correlationKey: "outlives:0" });
-  await until(async () => (await countOf("outlives:0")) === 1);
-  await database.query(
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gen-durable client' AND datname = current_database()",
-  );
-  await buffered.insertBuffered(counter, { correlationKey: "outlives:1" });
-  await until(async () => (await countOf("outlives:1")) === 1);
-  await buffered.close();
 });
 
 test("tx: what is inserted commits and rolls back with the caller's transaction", async () => {

@@ -17,31 +17,47 @@ const DATABASE_VARIABLES = /^(GEN_DURABLE_DATABASE_URL|DATABASE_URL|PG[A-Z]+)$/;
 
 /**
  * Makes a client. It looks for its database at the first call, and connects then. A folder's own Postgres is found while
- * a node runs it; a client does not start it.
+ * a node runs it; a client does not start it. Without `url` and `pool` the config file's `insertBatcher` holds as well.
  * @throws UsageError INVALID_OPTION
  */
 export function createClient(options: ClientOptions = {}): Client {
   if (options.url !== undefined || options.pool !== undefined) return createCoreClient(options);
   const folder = process.cwd();
   // Without a config file the variables alone decide, and the core knows them.
-  if (process.env.GEN_DURABLE_DATABASE_URL || findConfigFile(folder, configOf({})) === undefined)
+  if (findConfigFile(folder, configOf({})) === undefined)
     return createCoreClient(options, { findDatabase: () => findEmbedded(folder) });
+  // Read once, at the first call that needs it.
+  let reading: ReturnType<typeof readConfig> | undefined;
+  const read = () => {
+    reading ??= readConfig(folder).catch((error: unknown) => {
+      reading = undefined;
+      throw error;
+    });
+    return reading;
+  };
+  const findBatcher = async () => (await read()).resolved.insertBatcher;
+  if (process.env.GEN_DURABLE_DATABASE_URL) return createCoreClient(options, { findBatcher });
   const entries = Object.entries(process.env).filter(([name]) => !DATABASE_VARIABLES.test(name));
   return createCoreClient(options, {
     env: Object.fromEntries(entries),
-    findDatabase: () => locate(folder, options.schema),
+    findDatabase: async () => locate(await read(), options.schema),
+    findBatcher,
   });
 }
 
-async function locate(
-  folder: string,
-  schemaOption: string | undefined,
-): Promise<Located | string | undefined> {
+async function readConfig(folder: string) {
   const file = await loadConfigFile(folder, configOf({}));
-  const { settings, databaseSource } = inFile(file.path, () =>
+  const resolved = inFile(file.path, () =>
     // What is in the file is checked by resolveSettings; its type is what it should be.
     resolveSettings({ file: file.value as GenDurableConfig }),
   );
+  return { folder: file.folder, resolved };
+}
+
+async function locate(
+  { folder, resolved: { settings, databaseSource } }: Awaited<ReturnType<typeof readConfig>>,
+  schemaOption: string | undefined,
+): Promise<Located | string | undefined> {
   const { schema, url, prepare, ssl } = settings.database;
   if (schemaOption === undefined && schema !== (process.env.GEN_DURABLE_SCHEMA || SCHEMA_DEFAULT)) {
     throw new UsageError(
@@ -52,7 +68,7 @@ async function locate(
   }
   switch (databaseSource) {
     case "embedded":
-      return findEmbedded(file.folder);
+      return findEmbedded(folder);
     case "PG* variables":
       return { url: URL_OF_PG_VARIABLES, prepare, ssl };
     default:

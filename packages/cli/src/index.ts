@@ -4,6 +4,7 @@ export type { CallOptions, NamedInsertOptions } from "#core/client/call.js";
 export type { CancelOptions, Client, SignalOptions } from "#core/client/client.js";
 export type { CancelAnswer, RetryResult } from "#core/client/control.js";
 export type { InsertResult } from "#core/client/insert.js";
+export type { InsertBatcher, InsertFlush } from "#core/client/insertBuffer.js";
 export type { ClientOptions } from "#core/client/options.js";
 export type { PgPool, Tx } from "#core/client/session.js";
 export type { SignalRequest, SignalResult, SignalTarget } from "#core/client/signal.js";

@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import type { GenDurableConfig } from "#core/config/config.js";
 import type { SettingFlags } from "#core/config/flags.js";
 import { resolveSettings } from "#core/config/resolve.js";
+import { UsageError } from "#core/errors.js";
 import { compileModules } from "./compile.js";
 import { chooseDatabase } from "./databaseChoice.js";
 import { createLog } from "./logs.js";
@@ -20,6 +21,8 @@ export interface StartOptions {
   once?: boolean;
   /** Serve /healthz, /readyz and /metrics. Host 127.0.0.1 unless told otherwise; port 0 takes a free one. */
   health?: { port: number; host?: string };
+  /** The file that the configuration comes from: clients that steps make read their `insertBatcher` there. */
+  configFile?: string;
   /** Settings that go before all others, as the command line's flags do. */
   flags?: SettingFlags;
   /** Where log lines go. Default: stderr. */
@@ -41,8 +44,19 @@ export async function startNode(config: GenDurableConfig, options: StartOptions 
   const flags = options.flags ?? {};
   const resolved = resolveSettings({ flags, file: config });
   for (const warning of resolved.warnings) log.write("warn", warning);
-  const modules = await compileModules(resolved.fsms, folder);
-  if (modules.length === 0) log.write("warn", "no `fsms` are configured: this node knows no machine");
+  const hasQueues = Object.keys(resolved.settings.queues).length > 0;
+  if (!hasQueues && options.once === true)
+    throw new UsageError(
+      "INVALID_CONFIG",
+      "queues: a node that serves none has nothing to finish; leave --once out",
+      {
+        path: "queues",
+      },
+    );
+  // What nobody runs is not loaded either.
+  const modules = hasQueues ? await compileModules(resolved.fsms, folder) : [];
+  if (hasQueues && modules.length === 0)
+    log.write("warn", "no `fsms` are configured: this node knows no machine");
   const chosen = await chooseDatabase(resolved, {
     folder,
     embeddedFlag: flags.embedded === true,
@@ -67,6 +81,8 @@ export async function startNode(config: GenDurableConfig, options: StartOptions 
       ...(database.url === undefined ? {} : { GEN_DURABLE_DATABASE_URL: database.url }),
       ...(database.prepare ? {} : { GEN_DURABLE_PREPARE: "false" }),
       ...(database.ssl === undefined ? {} : { GEN_DURABLE_SSL: JSON.stringify(database.ssl) }),
+      GEN_DURABLE_SCHEMA: database.schema,
+      ...(options.configFile === undefined ? {} : { GEN_DURABLE_CONFIG: options.configFile }),
     },
     beforeReconnect: async () => {
       const url = await embedded?.ensureRunning();

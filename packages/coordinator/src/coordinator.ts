@@ -29,6 +29,7 @@ import type { Picker } from "./picker.js";
 import { makePickers } from "./pickers.js";
 import { Reaper } from "./reaper.js";
 import { Report } from "./report.js";
+import { describeRole } from "./role.js";
 import { Timers } from "./timers.js";
 
 /** How often the loop shows that it turns; main watches in steps of a fifth of the node timeout at most. */
@@ -159,10 +160,13 @@ export class Coordinator {
     );
     turning.unref();
     const { settings } = this.#task;
-    if (settings.reaper === false) this.#report.log("info", "the reaper is off on this node");
-    if (settings.gc === false) this.#report.log("info", "garbage collection is off on this node");
-    if (this.#queues.length === 0) this.#report.log("info", "this node serves no queue");
-    this.#crew.start();
+    for (const text of describeRole(settings)) this.#report.log("info", text);
+    if (this.#queues.length > 0) this.#crew.start();
+    else {
+      // Nobody loads definitions where nothing runs.
+      this.#catalogue = [];
+      this.#guard(this.#beginWhenReady());
+    }
     this.#listener?.start();
   }
 
@@ -422,6 +426,7 @@ export class Coordinator {
     this.#phase = "draining";
     const drained = new Promise<void>((resolve) => {
       this.#flushersDrained = { count: 0, resolve };
+      if (this.#flushers.count === 0) resolve();
     });
     void this.#once?.stop();
     void this.#timers.stop();

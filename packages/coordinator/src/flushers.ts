@@ -27,7 +27,7 @@ export function planFlushers(settings: NodeSettings): FlusherPlan {
     );
     return { specs: settings.flushers, flusherOfQueue: flusherOfQueue.map((index) => Math.max(index, 0)) };
   }
-  const count = Math.max(1, Math.min(queues.length, DEFAULT_FLUSHERS_MAX));
+  const count = Math.min(queues.length, DEFAULT_FLUSHERS_MAX);
   const specs = Array.from({ length: count }, (_, flusher) => ({
     queues: queues.filter((_, index) => index % count === flusher),
     maxBatch: DEFAULT_MAX_BATCH,

@@ -30,6 +30,8 @@ export const EVENTS = {
   unknown: "unknown",
   /** The lease heartbeat: extended, locked, lost. */
   heartbeat: "heartbeat",
+  /** Buffered inserts were not written: rows, lost (refused for good; else they wait and are tried again), error. In the client's process. */
+  inserts: "inserts",
 } as const;
 
 export type EventName = keyof typeof EVENTS;

@@ -51,7 +51,7 @@ export interface NodeSettings {
   modules: readonly DefinitionModule[];
   /** Steps at once, by queue. */
   queues: Readonly<Record<string, number>>;
-  /** Executor threads. */
+  /** Executor threads; 0 where there are no queues. */
   workers: number;
   /** Heap of one executor thread, MiB. */
   workerHeapMb: number;

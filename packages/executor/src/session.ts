@@ -11,6 +11,7 @@
 
 // The modules' timers, not the globals: user code may replace those.
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
+import { flushOpenBuffers } from "#core/client/openBuffers.js";
 import { TIMER_MS_MAX } from "#core/clock.js";
 import { unreachable } from "#core/errors.js";
 import { describeError } from "#core/json.js";
@@ -36,6 +37,10 @@ const REVIEW_MS = 200;
 
 /** S2: what a claim must still be good for when its row begins, milliseconds. */
 const TRUST_MARGIN_MS = 100;
+
+/** How long the inserts that steps have left in their clients' buffers may take to be written when the thread ends; below
+ * what the coordinator waits for its end. */
+const INSERTS_MS = 800;
 
 interface Running {
   lane: Lane;
@@ -93,7 +98,11 @@ export class Session implements RunListener {
           return;
         case "close":
           this.finish();
-          this.#hooks.exit(0);
+          // Clients of steps may hold rows that nobody has written yet.
+          flushOpenBuffers(INSERTS_MS).finally(() => {
+            this.finish();
+            this.#hooks.exit(0);
+          });
           return;
         default:
           unreachable(message);

@@ -50,7 +50,7 @@ export function nodeTable(nodes: readonly NodeReport[]): string {
     formatDuration(node.upMs),
     node.isAlive ? "alive" : `silent ${formatDuration(node.silentMs)}`,
     String(node.executing),
-    node.queues.join(","),
+    node.queues.length === 0 ? "-" : node.queues.join(","),
   ]);
   return table(columns, rows, colors);
 }

@@ -11,7 +11,8 @@ import { type DatabaseFlags, examples, integer, newCommand, withDatabase } from 
 
 interface StartFlags extends DatabaseFlags {
   workers?: number;
-  queues?: string;
+  /** false: `--no-queues`. */
+  queues?: string | false;
   instance?: string;
   reaper: boolean;
   gc: boolean;
@@ -33,6 +34,7 @@ Every flag has its key in the config file and its GEN_DURABLE_* variable (docs/c
 ${examples(
   "gen-durable start",
   "gen-durable start --workers 8 --queues default=20,mail=5",
+  "gen-durable start --no-queues            # maintenance only",
   "gen-durable start --once                 # until nothing is runnable, for cron and tests",
   "gen-durable start --port 9090            # /healthz, /readyz and /metrics on 127.0.0.1:9090",
 )}`;
@@ -44,6 +46,7 @@ export function startCommand(): Command {
       "-q, --queues <list>",
       "the queues to serve, each with how many steps run at once: default=10,mail",
     )
+    .option("--no-queues", "serve none: reap, collect and fire deadlines only")
     .option("--instance <name>", "this node's name in `nodes` and in the logs")
     .option("--no-reaper", "leave it to other nodes to take back the work of dead ones")
     .option("--no-gc", "leave it to other nodes to remove what ended long ago")
@@ -110,6 +113,7 @@ async function startFrom(flags: StartFlags, log: NodeLog): Promise<RunningNode> 
   try {
     const node = await startNode(config, {
       folder: file.folder,
+      ...(file.path === undefined ? {} : { configFile: file.path }),
       migrate: flags.migrate,
       once: flags.once === true,
       ...(port === undefined ? {} : { health: { port, ...(host === undefined ? {} : { host }) } }),

@@ -20,8 +20,10 @@ import {
 import { readFsm } from "./catalogue.js";
 import { type CancelAnswer, cancelInstance, type RetryResult, retryInstance } from "./control.js";
 import { type InsertResult, insertRows } from "./insert.js";
-import { InsertBuffer } from "./insertBuffer.js";
+
+import { completeBatcher, type InsertBatcher, InsertBuffer, type InsertFlush } from "./insertBuffer.js";
 import { type FindDatabase, locateDatabase, mannersOf } from "./locate.js";
+
 import { type CheckedOptions, type ClientOptions, checkClientOptions } from "./options.js";
 import { Poker } from "./poker.js";
 import { type Querier, Session } from "./session.js";
@@ -55,6 +57,8 @@ const REASON_BYTES_MAX = 2_048;
 export interface ClientSeams {
   /** Where a database runs when neither options nor environment say. */
   findDatabase?: FindDatabase;
+  /** How inserts are buffered when the options do not say. */
+  findBatcher?: () => Promise<InsertBatcher | false | undefined>;
   env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -75,7 +79,8 @@ export class Client {
   readonly #session: Session;
   readonly #poker: Poker;
   readonly #waiters: Waiters;
-  readonly #buffer: InsertBuffer;
+  readonly #findBatcher: ClientSeams["findBatcher"];
+  #buffering: Promise<InsertBuffer> | undefined;
 
   constructor(options: ClientOptions = {}, seams: ClientSeams = {}) {
     const env = seams.env ?? process.env;
@@ -93,10 +98,7 @@ export class Client {
     });
     this.#poker = new Poker(this.#session, poke);
     this.#waiters = new Waiters(this.#session, tickMs);
-    this.#buffer = new InsertBuffer({
-      ...this.#options.insertBatcher,
-      insert: (rows) => insertRows(rows, this.#target({})),
-    });
+    this.#findBatcher = seams.findBatcher;
   }
 
   /**
@@ -131,13 +133,23 @@ export class Client {
   /**
    * Creates an instance without waiting for it, and without its id: with `insertBatcher` rows are written together some
    * milliseconds later, and until then are lost with the process; without it, or when too many wait, the row is there when the
-   * call returns. A duplicate is dropped silently. `close` writes what waits. @throws as `insert` does
+   * call returns. A duplicate is dropped; `flush` counts it. `close` writes what waits. @throws as `insert` does, before the row
+   * is taken; what goes wrong later is told by `flush`
    */
-  async insertBuffered<Input, Result, Signals>(
+  async insertAsync<Input, Result, Signals>(
     fsm: FsmDefinition<Input, Result, Signals>,
     ...[options]: BufferedArguments<Input>
   ): Promise<void> {
-    await this.#buffer.add(encodeInsert(runtimeOf(fsm), options, this.#limits));
+    const row = encodeInsert(runtimeOf(fsm), options, this.#limits);
+    await (await this.#buffer()).add(row);
+  }
+
+  /**
+   * Writes what `insertAsync` has taken, and answers what became of it since the last flush. @throws TransientError when the
+   * database does not answer: the rows still wait, and are tried again by themselves. INSERTS_LOST when rows were refused for good
+   */
+  async flush(): Promise<InsertFlush> {
+    return (await this.#buffer()).flush();
   }
 
   /** Creates an instance of a machine that nodes have registered, without its code. @throws UsageError UNKNOWN_FSM */
@@ -269,7 +281,7 @@ export class Client {
   async close(): Promise<void> {
     this.#waiters.close();
     try {
-      await this.#buffer.close();
+      await (await this.#buffering)?.close();
     } finally {
       await this.#poker.close();
       await this.#session.close();
@@ -279,6 +291,23 @@ export class Client {
   async #insertOne(row: ChildInsert, call: CallOptions): Promise<InsertResult> {
     const [result] = await insertRows([row], this.#target(call));
     return result as InsertResult; // one row, one result
+  }
+
+  /** Made by the first call that buffers: where its settings stand may have to be looked up. */
+  #buffer(): Promise<InsertBuffer> {
+    this.#buffering ??= this.#makeBuffer().catch((error: unknown) => {
+      this.#buffering = undefined;
+      throw error;
+    });
+    return this.#buffering;
+  }
+
+  async #makeBuffer(): Promise<InsertBuffer> {
+    const found = this.#options.insertBatcher ?? (await this.#findBatcher?.());
+    return new InsertBuffer({
+      ...completeBatcher(found),
+      insert: (rows) => insertRows(rows, this.#target({})),
+    });
   }
 
   #querier({ tx }: CallOptions): Querier {

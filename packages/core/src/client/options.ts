@@ -33,7 +33,7 @@ export interface ClientOptions {
   poke?: PokeTransport | undefined;
   /** Bytes of one JSON value; absent: 4 MiB. Not above the nodes' own limit. */
   maxPayloadBytes?: number | undefined;
-  /** How `insertBuffered` gathers rows; absent or false: it writes each at once. */
+  /** How `insertAsync` gathers rows; false: it writes each at once. Absent: as the config file says, where no `url` and no `pool` is given; else false. */
   insertBatcher?: InsertBatcher | false | undefined;
   /** `waitFor` asks the database once a tick for all its callers; absent: every 25 ms. */
   wait?: { tickMs?: number | undefined } | undefined;
@@ -47,7 +47,8 @@ export interface CheckedOptions {
   ssl: boolean | SslConfig | undefined;
   poke: PokeTransport;
   maxPayloadBytes: number;
-  insertBatcher: { maxRows: number; maxDelayMs: number; maxBuffered: number };
+  /** Undefined: nobody has said. */
+  insertBatcher: InsertBatcher | false | undefined;
   tickMs: number;
 }
 
@@ -121,14 +122,7 @@ export function checkClientOptions(
     ssl,
     poke: poke ?? "postgres",
     maxPayloadBytes: maxPayloadBytes ?? PAYLOAD_BYTES_MAX_DEFAULT,
-    insertBatcher:
-      insertBatcher === undefined || insertBatcher === false
-        ? { maxRows: 1, maxDelayMs: 0, maxBuffered: 0 }
-        : {
-            maxRows: insertBatcher.maxRows ?? 100,
-            maxDelayMs: insertBatcher.maxDelayMs ?? 15,
-            maxBuffered: insertBatcher.maxBuffered ?? 10_000,
-          },
+    insertBatcher,
     tickMs: wait?.tickMs ?? 25,
   };
 }

@@ -59,7 +59,7 @@ export interface InsertBatcherConfig {
   maxRows?: number | undefined;
   /** Milliseconds after the first row that start an insert. Default 15. */
   maxDelayMs?: number | undefined;
-  /** Rows that wait at most; beyond it, and at 0, a buffered insert writes at once. Default 10000. */
+  /** Rows that wait at most; beyond it, and at 0, `insertAsync` writes at once. Default 10000. */
   maxBuffered?: number | undefined;
 }
 
@@ -69,7 +69,7 @@ export interface GenDurableConfig {
   /** This node's name for its operators; default: the host's name. */
   instance?: string | undefined;
   database?: DatabaseConfig | undefined;
-  /** Steps that run at once on one node, by queue. Default `{ default: 10 }`. */
+  /** Steps that run at once on one node, by queue. `{}`: none, the node reaps and collects only. Default `{ default: 10 }`. */
   queues?: Readonly<Record<string, number>> | undefined;
   /** Executor threads. Default: the cores, at most 4. */
   workers?: number | undefined;
@@ -110,7 +110,7 @@ export interface GenDurableConfig {
   crashLimit?: number | undefined;
   /** How often the waiters of results are served. */
   wait?: { tickMs?: number | undefined } | undefined;
-  /** Checked here and read by no node: a client is given its own, `createClient({ insertBatcher })`. Default false. */
+  /** How `insertAsync` of clients that are made without arguments gathers rows. Default false: each is written at once. */
   insertBatcher?: InsertBatcherConfig | false | undefined;
 }
 

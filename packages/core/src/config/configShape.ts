@@ -14,6 +14,8 @@ const WORKERS_MAX = 256;
 const CONCURRENCY_MAX = 10_000;
 /** Rows of one claim or commit: larger ones hold their locks longer than they save round trips. */
 const BATCH_MAX = 10_000;
+/** Rows of one insert statement. */
+const INSERT_ROWS_MAX = 2_000;
 /** Counter rows of one limit: each is a lock and a row version. */
 const SHARDS_MAX = 1_024;
 /** Bytes of one JSON value: Postgres takes 255 MiB for one text, and a batch must fit into memory. */
@@ -110,7 +112,7 @@ const gc = z.strictObject(
 );
 const insertBatcher = z.strictObject(
   {
-    maxRows: integer(1, BATCH_MAX).default(100),
+    maxRows: integer(1, INSERT_ROWS_MAX).default(100),
     maxDelayMs: integer(0, 60_000).default(15),
     maxBuffered: integer(0, 1_000_000).default(10_000),
   },
@@ -129,7 +131,6 @@ export const configShape = z.strictObject(
     database: database.prefault({}),
     queues: z
       .record(name, integer(1, CONCURRENCY_MAX), { error: "expected an object { <queue>: <steps at once> }" })
-      .refine((queues) => Object.keys(queues).length > 0, { error: "expected at least one queue" })
       .default({ default: CONCURRENCY_DEFAULT }),
     workers: integer(1, WORKERS_MAX).default(() => Math.min(availableParallelism(), WORKERS_DEFAULT_MAX)),
     workerHeapMb: integer(64, 65_536).default(512),

@@ -38,6 +38,11 @@ const json: Reader = (text) => {
 const list: Reader = (text) => text.split(",").map((item) => item.trim());
 const text: Reader = (value) => value;
 
+/** `false`: none of them. */
+function noneOr(read: Reader): Reader {
+  return (value) => (value === "false" ? {} : read(value));
+}
+
 const VARIABLES: Readonly<Record<string, readonly [keys: readonly string[], read: Reader]>> = {
   DATABASE_URL: [["database", "url"], text],
   LISTEN_URL: [["database", "listenUrl"], text],
@@ -46,7 +51,7 @@ const VARIABLES: Readonly<Record<string, readonly [keys: readonly string[], read
   SSL: [["database", "ssl"], json],
   FSMS: [["fsms"], list],
   INSTANCE: [["instance"], text],
-  QUEUES: [["queues"], text],
+  QUEUES: [["queues"], noneOr(text)],
   WORKERS: [["workers"], number],
   WORKER_HEAP_MB: [["workerHeapMb"], number],
   LEASE_TTL_MS: [["leaseTtlMs"], number],

@@ -11,8 +11,8 @@ export interface SettingFlags {
   fsms?: readonly string[] | undefined;
   instance?: string | undefined;
   workers?: number | string | undefined;
-  /** `default=10,email` : queues with the steps that they run at once; without a number as configured. */
-  queues?: string | undefined;
+  /** `default=10,email` : queues with the steps that they run at once; without a number as configured. false: none. */
+  queues?: string | false | undefined;
   /** false (`--no-reaper`) switches it off; true states nothing. */
   reaper?: boolean | undefined;
   /** false (`--no-gc`) switches it off; true states nothing. */
@@ -29,7 +29,11 @@ export function statementsOfFlags(flags: SettingFlags): Statement[] {
     { keys: ["fsms"], value: flags.fsms, origin: "--fsms" },
     { keys: ["instance"], value: flags.instance, origin: "--instance" },
     { keys: ["workers"], value: numberOf(flags.workers), origin: "--workers" },
-    { keys: ["queues"], value: flags.queues, origin: "--queues" },
+    {
+      keys: ["queues"],
+      value: flags.queues === false ? {} : flags.queues,
+      origin: flags.queues === false ? "--no-queues" : "--queues",
+    },
     { keys: ["reaper"], value: flags.reaper === false ? false : undefined, origin: "--no-reaper" },
     { keys: ["gc"], value: flags.gc === false ? false : undefined, origin: "--no-gc" },
     { keys: ["poke"], value: flags.poke, origin: "--poke" },

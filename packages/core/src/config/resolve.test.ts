@@ -165,7 +165,6 @@ test.each([
   [{ queues: { default: 0 } }, "queues.default"],
   [{ queues: { default: 1.5 } }, "queues.default"],
   [{ queues: { default: "10" } }, "queues.default"],
-  [{ queues: {} }, "queues"],
   [{ queues: { "": 1 } }, 'queues[""]'],
   [{ queues: { ["x".repeat(513)]: 1 } }, `queues.${"x".repeat(513)}`],
   [{ queues: [] }, "queues"],
@@ -199,6 +198,17 @@ test.each([
   const error = refusal(file);
   expect(error).toMatchObject({ code: "ERR_GEN_DURABLE_INVALID_CONFIG", path });
   expect(error.message).not.toContain("Invalid input");
+});
+
+test("a node may serve no queue, by file, variable and flag; then nothing runs and nothing commits", () => {
+  const file = { queues: { mail: 5 }, flushers: [{ queues: ["mail"] }], workers: 3 };
+  const none = { queues: {}, flushers: [], workers: 0 };
+  expect(resolveSettings({ env: {}, file: { queues: {} } }).settings).toMatchObject(none);
+  expect(resolveSettings({ env: { GEN_DURABLE_QUEUES: "false" }, file }).settings).toMatchObject(none);
+  expect(resolveSettings({ env: {}, file, flags: { queues: false } }).settings).toMatchObject(none);
+  expect(
+    resolveSettings({ env: {}, file: { queues: {} }, flags: { queues: "mail=2" } }).settings.queues,
+  ).toEqual({ mail: 2 });
 });
 
 test("everything that is wrong is named at once", () => {

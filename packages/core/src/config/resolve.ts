@@ -115,7 +115,7 @@ function layered(stated: readonly Statement[]): {
       config[key] = { ...(isPlainObject(outer) ? outer : {}), [inner]: value };
     } else if (key === "queues" && typeof value === "string") {
       config[key] = parseQueues(value, config[key]);
-    } else if (isPlainObject(value) && Object.keys(value).length === 0 && isPlainObject(config[key])) {
+    } else if (key !== "queues" && isEmptyObject(value) && isPlainObject(config[key])) {
       continue; // `GEN_DURABLE_GC=true` over a file's `gc: { ... }`: it is on already
     } else {
       config[key] = value;
@@ -182,6 +182,8 @@ function settingsOf(config: CompleteConfig, databaseSource: DatabaseSource): Res
   const usesUrl = databaseSource !== "embedded" && databaseSource !== "PG* variables";
   return {
     ...rest,
+    // Without queues there is nothing to run.
+    workers: queues.length === 0 ? 0 : config.workers,
     database: {
       ...config.database,
       url: usesUrl ? config.database.url : undefined,
@@ -213,6 +215,10 @@ function mapValues<V, W>(record: Readonly<Record<string, V>>, map: (value: V) =>
 
 function queuesOfFile(file: GenDurableConfig | undefined): string[] {
   return isPlainObject(file?.queues) ? Object.keys(file.queues) : [];
+}
+
+function isEmptyObject(value: unknown): boolean {
+  return isPlainObject(value) && Object.keys(value).length === 0;
 }
 
 function isSet(value: string | undefined): value is string {
