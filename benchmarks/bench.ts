@@ -55,7 +55,7 @@ export class Bench {
   ): Promise<NodeProcess> {
     const node = await startNode({
       database,
-      fsms: [resolve("benchmarks/fsms/bench.ts")],
+      fsms: [resolve("benchmarks/fsms/bench.ts"), resolve("benchmarks/fsms/chain.ts")],
       exactConfig: config,
       workers,
     });

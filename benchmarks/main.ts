@@ -3,6 +3,7 @@
 
 import { parseArgs } from "node:util";
 import { Bench, type Benchmark } from "./bench.js";
+import { chain } from "./chain.js";
 import { drain } from "./drain.js";
 import { fanOut } from "./fanOut.js";
 import { flat } from "./flat.js";
@@ -13,7 +14,17 @@ import { memory } from "./memory.js";
 import { Report } from "./report.js";
 import { timers } from "./timers.js";
 
-const BENCHMARKS: readonly Benchmark[] = [drain, fanOut, latency, insert, limits, flat, timers, memory];
+const BENCHMARKS: readonly Benchmark[] = [
+  drain,
+  chain,
+  fanOut,
+  latency,
+  insert,
+  limits,
+  flat,
+  timers,
+  memory,
+];
 
 const [name, ...rest] = process.argv.slice(2);
 const chosen = BENCHMARKS.find((benchmark) => benchmark.name === name);

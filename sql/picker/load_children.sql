@@ -1,5 +1,6 @@
--- Runs:    picker, after a claim, only when some claimed row has children.      Index: gen_durable_parent.
--- Does:    reads the children of the claimed rows, of all rounds that are still in the database. Past the byte budget
+-- Runs:    picker, after a claim, only when some claimed row has children; flusher, over rows whose next step runs ahead.
+--          Index: gen_durable_parent.
+-- Does:    reads the children of these rows, of all rounds that are still in the database. Past the byte budget
 --          of a row, children come without their results and with the beginning of their errors, never without their status.
 -- Params:  $1 parent ids bigint[], $2 bytes of results and errors of one parent at most float8, $3 children of one parent at most int.
 -- Returns: id, children: a JSON array of { id, fsm, status, result, error, round }, oldest first. Nothing for a row without.

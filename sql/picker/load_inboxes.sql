@@ -1,5 +1,6 @@
--- Runs:    picker, after a claim, only when some claimed row has an inbox.      Index: signals_target.
--- Does:    reads the unread signals of the claimed rows. A row's awaited signals come before others when its inbox
+-- Runs:    picker, after a claim, only when some claimed row has an inbox; flusher, over rows whose next step runs ahead.
+--          Index: signals_target.
+-- Does:    reads the unread signals of these rows. A row's awaited signals come before others when its inbox
 --          exceeds the limits; what is left out is presented later, since the step is not told that it has seen it.
 -- Params:  $1 instance ids bigint[], $2 signals of one row at most int, $3 bytes of one row at most float8.
 -- Returns: id, inbox: a JSON array of { id, name, payload }, oldest first. Nothing for a row without unread signals.

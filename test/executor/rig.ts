@@ -45,6 +45,8 @@ export class Rig {
   readonly batches: number[] = [];
   readonly lost: LostRow[] = [];
   readonly distrusted: number[] = [];
+  readonly stranded: number[] = [];
+  readonly outdated: HeldRow[] = [];
   readonly logs: Logged[] = [];
   readonly records: Record<string, unknown>[] = [];
   dropped = 0;
@@ -73,6 +75,7 @@ export class Rig {
       modules: (options.modules ?? [fixture("steps.mjs")]).map((file) => ({ source: file, file })),
       maxPayloadBytes: 1_000_000,
       crashLimit: options.crashLimit ?? 10,
+      inlineMaxMs: 5_000,
       rateLimits: {},
       concurrencyLimits: {},
     } as Partial<NodeSettings> as NodeSettings; // what the crew reads of it
@@ -108,6 +111,15 @@ export class Rig {
           }
         },
         lost: (_thread, _session, rows) => this.#lose(rows),
+        stranded: (rows) => {
+          for (const { row } of rows) {
+            this.stranded.push(row.id);
+            this.held.release(row.seat, row.generation);
+          }
+        },
+        outdated: (rows) => {
+          this.outdated.push(...rows);
+        },
         attach: (thread, session, ports) => {
           this.sessions.push({ thread, session });
           ports[0]?.on("message", (batch: OutcomeBatch) => this.#receive(thread, batch));

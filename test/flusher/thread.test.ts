@@ -33,6 +33,7 @@ class FlusherThread {
         maxBatch: 100,
         maxDelayMs: 50,
         leaseTtlMs: 60_000,
+        trustMs: 57_000,
         node: "node",
         poke: "postgres",
         ...task,
@@ -102,12 +103,16 @@ test("a step that runs ahead is answered on its port", async () => {
   ]);
   const answers = [await once(port, "message"), await once(port, "message")].map(([message]) => message);
   expect(answers).toEqual([
-    { type: "committed", seats: [{ seat: id, generation: 1 }] },
-    { type: "stale", seats: [{ seat: other, generation: 1 }] },
+    { type: "committed", tenancies: [id, 1], inputs: [] },
+    { type: "left", tenancies: [other, 1] },
   ]);
   await until(() => thread.of("flushed").length > 0);
   // The row stays held: it is in neither list.
-  expect(thread.of("flushed")[0]).toMatchObject({ committed: [], stale: [{ seat: other }] });
+  expect(thread.of("flushed")[0]).toMatchObject({
+    committed: [],
+    stale: [{ seat: other }],
+    continued: [{ seat: id, generation: 1, step: "b", visit: 2, needsAdmission: false }],
+  });
 });
 
 test("of a lost session what was posted counts; begun rows get a crash, others go back untouched", async () => {

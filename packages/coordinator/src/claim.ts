@@ -4,6 +4,7 @@
 // CL2  When it throws, the caller cannot know whether rows were claimed: it releases the claim by its name.
 
 import type { Runner } from "#core/database/connection.js";
+import { type Inputs, loadChildren, loadInboxes } from "#core/database/inputs.js";
 import type { Statements } from "#core/database/statements.js";
 import type { WakeReason } from "#core/instance.js";
 import { pauseAt } from "#core/pausePoint.js";
@@ -13,13 +14,6 @@ import type { ClaimedRow } from "#core/protocol/row.js";
 export const CLAIM_ROWS_MAX = 1_000;
 /** What one claim may bring into memory; a single larger row still travels alone. */
 export const CLAIM_BYTES_MAX = 16 * 1024 * 1024;
-/** The inbox of one row; the rest is presented at a later visit. */
-const INBOX_SIGNALS_MAX = 10_000;
-const INBOX_BYTES_MAX = 8 * 1024 * 1024;
-/** The results of one row's children; past it children come without their results. */
-const CHILDREN_BYTES_MAX = 8 * 1024 * 1024;
-const CHILDREN_MAX = 100_000;
-
 /** Where a scan of one priority stopped. `eligibleAt` is the database's own text, since a Date would lose microseconds. */
 export interface Place {
   priority: number;
@@ -126,48 +120,21 @@ export async function loadRows(
   const inboxes = await loadInboxes(
     connection,
     statements,
-    records.filter((record) => record.has_inbox),
+    records.filter((record) => record.has_inbox).map(({ id }) => id),
   );
   const children = await loadChildren(
     connection,
     statements,
-    records.filter((record) => record.has_children),
+    records.filter((record) => record.has_children).map(({ id }) => id),
   );
   return records.map((record) => toRow(record, request, inboxes, children));
-}
-
-async function loadInboxes(
-  connection: Runner,
-  statements: Statements,
-  records: readonly ClaimedRecord[],
-): Promise<Map<number, string>> {
-  if (records.length === 0) return new Map();
-  const rows = await connection.run<{ id: number; inbox: string }>(statements.get("picker/load_inboxes"), [
-    records.map((record) => record.id),
-    INBOX_SIGNALS_MAX,
-    INBOX_BYTES_MAX,
-  ]);
-  return new Map(rows.map((row) => [row.id, row.inbox]));
-}
-
-async function loadChildren(
-  connection: Runner,
-  statements: Statements,
-  records: readonly ClaimedRecord[],
-): Promise<Map<number, string>> {
-  if (records.length === 0) return new Map();
-  const rows = await connection.run<{ id: number; children: string }>(
-    statements.get("picker/load_children"),
-    [records.map((record) => record.id), CHILDREN_BYTES_MAX, CHILDREN_MAX],
-  );
-  return new Map(rows.map((row) => [row.id, row.children]));
 }
 
 function toRow(
   record: ClaimedRecord,
   request: Pick<ClaimRequest, "claim" | "queue">,
-  inboxes: ReadonlyMap<number, string>,
-  children: ReadonlyMap<number, string>,
+  inboxes: Inputs,
+  children: Inputs,
 ): ClaimedRow {
   return {
     id: record.id,

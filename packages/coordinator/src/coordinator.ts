@@ -9,10 +9,11 @@ import type { MessagePort } from "node:worker_threads";
 import { unreachable } from "#core/errors.js";
 import { Ledger } from "#core/ledger.js";
 import type { CatalogueEntry } from "#core/protocol/executor.js";
-import type { FlushedRow, FromFlusher, QueueDue } from "#core/protocol/flusher.js";
+import type { ContinuedRow, FlushedRow, FromFlusher, QueueDue } from "#core/protocol/flusher.js";
 import type { CoordinatorTask, FromCoordinator, ToCoordinator } from "#core/protocol/node.js";
 import { Pulse } from "#core/pulse.js";
 import { enterCatalogue, knownDefinitions } from "./catalogue.js";
+import { pickTransaction } from "./claimLimited.js";
 import { Collector } from "./collector.js";
 import { Crew } from "./crew/crew.js";
 import { Database } from "./database.js";
@@ -22,14 +23,19 @@ import { Duty } from "./duty.js";
 import { Flushers, planFlushers } from "./flushers.js";
 import { type HeldRow, HeldTable } from "./held.js";
 import { Lease } from "./lease.js";
+import type { Limiter } from "./limiter/limiter.js";
+import { PostgresLimiter } from "./limiter/postgresLimiter.js";
+import { Throttle } from "./limiter/throttle.js";
 import { Listener } from "./listener.js";
 import { LocalListener } from "./localListener.js";
 import { Once } from "./once.js";
+import { readOutdated } from "./outdated.js";
 import type { Picker } from "./picker.js";
 import { makePickers } from "./pickers.js";
 import { Reaper } from "./reaper.js";
 import { Report } from "./report.js";
 import { describeRole } from "./role.js";
+import { RunAhead } from "./runAhead.js";
 import { Timers } from "./timers.js";
 
 /** How often the loop shows that it turns; main watches in steps of a fifth of the node timeout at most. */
@@ -53,7 +59,10 @@ export class Coordinator {
   readonly #leaseDuty: Duty;
   readonly #timers: Timers;
   readonly #doubts: Doubts;
+  readonly #runAhead: RunAhead;
   readonly #listener: Listener | LocalListener | undefined;
+  /** Limits span queues, so pickers and chains share what they have found full, and have told. */
+  readonly #limits: { limiter: Limiter; throttle: Throttle };
   readonly #reaper: Reaper | undefined;
   readonly #collector: Collector | undefined;
   readonly #flusherUp: boolean[];
@@ -121,6 +130,19 @@ export class Coordinator {
       database: this.#database,
       report: this.#report,
       onReleased: (queues) => this.#announce(queues),
+    });
+    const limiter = new PostgresLimiter(this.#database.statements);
+    const throttle = new Throttle(this.#report);
+    this.#limits = { limiter, throttle };
+    this.#runAhead = new RunAhead({
+      database: this.#database,
+      transaction: pickTransaction(settings.database.prepare),
+      limiter,
+      throttle,
+      held: this.#held,
+      report: this.#report,
+      admitted: (rows) => this.#crew.admitted(rows),
+      denied: (rows) => this.#handBack(this.#crew.recallChains(rows)),
     });
     this.#listener = this.#makeListener();
     this.#reaper =
@@ -213,6 +235,7 @@ export class Coordinator {
       ledger: this.#ledger,
       held: this.#held,
       slots: this.#crew,
+      ...this.#limits,
       report: this.#report,
       canCommit: (flusher) => this.#flusherUp[flusher] === true,
       nameClaim: () => `${this.#node}/${(++this.#picks).toString(36)}`,
@@ -261,6 +284,15 @@ export class Coordinator {
         refused: ({ code, message }) => this.#send({ type: "refused", code, message }),
         ended: (seats) => this.#ended(seats),
         distrusted: (seats) => this.#handBack(this.#at(seats)),
+        stranded: (rows) => this.#handBack(rows),
+        outdated: (rows) =>
+          void readOutdated(rows, {
+            database: this.#database,
+            held: this.#held,
+            report: this.#report,
+            updated: (held) => this.#crew.takeUpdated(held),
+            lost: (held) => this.#handBack([held]),
+          }),
         lost: (thread, session, rows) =>
           this.#flushers.lost(thread, session, (flusher) =>
             rows.filter(
@@ -301,6 +333,7 @@ export class Coordinator {
       case "flushed":
         this.#release(message.committed);
         this.#release(message.stale);
+        if (message.continued.length > 0) this.#continued(message.continued);
         this.#heed(message.pokes);
         if (message.deadlineInMs !== null) this.#timers.hintDeadline(message.deadlineInMs);
         return;
@@ -329,6 +362,22 @@ export class Coordinator {
       default:
         unreachable(message);
     }
+  }
+
+  /** Rows that stay held: their next steps run ahead. */
+  #continued(continued: readonly ContinuedRow[]): void {
+    const rows = continued.flatMap((to) => {
+      const held = this.#held.at(to.seat, to.generation);
+      return held === undefined ? [] : [{ held, to }];
+    });
+    const left = rows.filter(({ held, to }) => to.key !== undefined && held.concurrencyKey !== to.key);
+    const leftKeys = left.map(({ held }) => held.concurrencyKey).filter((key) => key !== null);
+    this.#crew.continued(rows);
+    if (leftKeys.length > 0) for (const picker of this.#pickers) picker.freed(leftKeys);
+    const asking = rows.filter(({ to }) => to.needsAdmission).map(({ held }) => held);
+    if (asking.length > 0) this.#runAhead.ask(asking);
+    for (const [queueIndex, count] of this.#countByQueue(rows.map(({ held }) => held)))
+      this.#pickers[queueIndex]?.continued(count);
   }
 
   /** CO2. */
@@ -429,6 +478,7 @@ export class Coordinator {
       if (this.#flushers.count === 0) resolve();
     });
     void this.#once?.stop();
+    void this.#runAhead.stop();
     void this.#timers.stop();
     void this.#reaper?.stop();
     void this.#collector?.stop();

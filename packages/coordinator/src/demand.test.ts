@@ -12,6 +12,7 @@ const facts = (more: Partial<DemandFacts> = {}): DemandFacts => ({
   concurrency: 4,
   freeSlots: 4,
   unstarted: 0,
+  returning: 0,
   prefetch: 0,
   minDemand: 1,
   room: 1_000_000,

@@ -17,6 +17,8 @@ export interface DemandFacts {
   freeSlots: number;
   /** Rows that are held and have not begun. */
   unstarted: number;
+  /** Chains of steps that run ahead which wait for a commit or a slot: they come back for one. */
+  returning: number;
   /** Rows to hold beside the slots. */
   prefetch: number;
   /** Claim nothing below so many; clamped to what can ever be wanted. */
@@ -32,7 +34,7 @@ export interface DemandFacts {
 /** Rows to claim now; 0: do not pick. */
 export function demandOf(facts: DemandFacts): number {
   if (facts.uncommittedBytes >= UNCOMMITTED_BYTES_MAX) return 0;
-  const wanted = facts.freeSlots + facts.prefetch - facts.unstarted;
+  const wanted = facts.freeSlots + facts.prefetch - facts.unstarted - facts.returning;
   const least = Math.max(1, Math.min(facts.minDemand, facts.concurrency + facts.prefetch));
   if (wanted < least) return 0;
   return Math.max(0, Math.min(wanted, CLAIM_ROWS_MAX, facts.room, UNCOMMITTED_ROWS_MAX - facts.uncommitted));

@@ -2,10 +2,13 @@
 // Owns:  which seat belongs to which row. One table a node, used by the coordinator thread only.
 // H1  A seat has at most one tenant. A generation names one tenancy, so that news about an earlier tenant changes nothing.
 // H2  A row is in the table from its claim to its commit, its return or its loss, whether a thread has it or not.
+// H3  Of a chain (a row whose steps run ahead) the table knows step and visit, but neither state nor inbox: its row is never
+//     sent to a thread again before it was read anew.
 
 import { InvariantError } from "#core/errors.js";
 import { type Ledger, SEATS_MAX } from "#core/ledger.js";
 import type { AbortReason } from "#core/protocol/executor.js";
+import type { ContinuedRow } from "#core/protocol/flusher.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 
 export interface HeldRow {
@@ -16,7 +19,7 @@ export interface HeldRow {
   /** When the claim was sent, monotonic milliseconds. */
   readonly claimedAtMs: number;
   /** The key under which it was claimed, null where no limit applied: others of the key wait for its end. */
-  readonly concurrencyKey: string | null;
+  concurrencyKey: string | null;
   /** The executor thread that has the row and has not reported its end; written by the crew. */
   thread: number | null;
   /** When the crew last gave it to a thread, monotonic milliseconds; 0 before. Written by the crew. */
@@ -25,12 +28,16 @@ export interface HeldRow {
   abortion: AbortReason | null;
   /** The step's own time limit, null for none; written by the crew. */
   timeoutMs: number | null;
+  /** H3. The thread has run more than one step of it under this claim. */
+  isChain: boolean;
 }
 
 export class HeldTable {
   readonly #ledger: Ledger;
   readonly #rows: (HeldRow | undefined)[] = new Array(SEATS_MAX).fill(undefined);
   /** Free seats, as a stack: the seats in use stay few and close together. */
+  /** By queue: how many of its rows are chains in a thread. */
+  readonly #chains: number[] = [];
   readonly #free: number[] = Array.from({ length: SEATS_MAX }, (_, index) => SEATS_MAX - 1 - index);
 
   constructor(ledger: Ledger) {
@@ -73,6 +80,7 @@ export class HeldTable {
       dispatchedAtMs: 0,
       abortion: null,
       timeoutMs: null,
+      isChain: false,
     };
     this.#rows[seat] = held;
     return held;
@@ -94,6 +102,33 @@ export class HeldTable {
     held.thread = null;
   }
 
+  /** H3. A commit has carried the row to its next step, which runs ahead in the same thread. */
+  continue(held: HeldRow, { step, visit, key }: Pick<ContinuedRow, "step" | "visit" | "key">): void {
+    const { row } = held;
+    row.step = step;
+    row.visit = visit;
+    row.attempt = 0;
+    row.crashes = 0;
+    row.reaps = 0;
+    row.verdict = null;
+    if (key !== undefined) held.concurrencyKey = key;
+    if (held.isChain) return;
+    held.isChain = true;
+    this.#chains[held.queueIndex] = this.chainsOf(held.queueIndex) + 1;
+  }
+
+  /** The row is no longer in a thread, or what is known of it was read anew. */
+  endChain(held: HeldRow): void {
+    if (!held.isChain) return;
+    held.isChain = false;
+    this.#chains[held.queueIndex] = this.chainsOf(held.queueIndex) - 1;
+  }
+
+  /** Rows of the queue that are chains in a thread. */
+  chainsOf(queueIndex: number): number {
+    return this.#chains[queueIndex] ?? 0;
+  }
+
   /** Confirms the claim up to a later time: the lease was extended by a statement sent early enough. */
   trustUntil(held: HeldRow, trustedUntilMs: number): void {
     this.#ledger.trustUntil(held.row.seat, trustedUntilMs);
@@ -103,6 +138,7 @@ export class HeldTable {
   release(seat: number, generation: number): HeldRow | undefined {
     const held = this.at(seat, generation);
     if (held === undefined) return undefined;
+    this.endChain(held);
     this.#rows[seat] = undefined;
     this.#ledger.release(seat, generation);
     this.#free.push(seat);

@@ -157,6 +157,12 @@ export class Picker {
     this.#look();
   }
 
+  /** Steps have been committed whose rows stay: their next steps run ahead. */
+  continued(count: number): void {
+    this.#pace.ended(count, monotonicMs());
+    this.#look();
+  }
+
   /** Something else that a pick depends on has changed: slots, seats, bytes, the database. */
   look(): void {
     this.#look();
@@ -413,6 +419,8 @@ export class Picker {
       concurrency: options.concurrency,
       freeSlots: options.slots.freeSlots(options.queueIndex),
       unstarted,
+      // At most so many of those that run are chains; the others wait.
+      returning: Math.max(0, options.held.chainsOf(options.queueIndex) - running),
       prefetch: this.#prefetch(),
       minDemand: options.minDemand,
       room: options.held.room,

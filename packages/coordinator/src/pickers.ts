@@ -6,8 +6,8 @@ import type { NodeSettings } from "#core/settings.js";
 import { knownDefinitions } from "./catalogue.js";
 import type { Database } from "./database.js";
 import type { HeldTable } from "./held.js";
-import { PostgresLimiter } from "./limiter/postgresLimiter.js";
-import { Throttle } from "./limiter/throttle.js";
+import type { Limiter } from "./limiter/limiter.js";
+import type { Throttle } from "./limiter/throttle.js";
 import { Picker, type Slots } from "./picker.js";
 import type { Report } from "./report.js";
 import { StepRules } from "./stepRules.js";
@@ -20,6 +20,8 @@ export interface PickersOptions {
   ledger: Ledger;
   held: HeldTable;
   slots: Slots;
+  limiter: Limiter;
+  throttle: Throttle;
   report: Report;
   /** Whether what a claim would bring can be committed: the flusher's connection stands. */
   canCommit(flusher: number): boolean;
@@ -31,12 +33,10 @@ export interface PickersOptions {
 
 /** The pickers in the order of the settings' queues: a picker's index is its queue's index in the ledger. */
 export function makePickers(options: PickersOptions): Picker[] {
-  const { settings, catalogue, database, ledger, held, slots, report, nameClaim, doubt } = options;
+  const { settings, catalogue, database, ledger, held, slots, report, limiter, throttle, nameClaim, doubt } =
+    options;
   const rules = new StepRules(catalogue);
   const known = knownDefinitions(catalogue);
-  // Limits span queues, so their pickers share what they have found full.
-  const limiter = new PostgresLimiter(database.statements);
-  const throttle = new Throttle(report);
   return Object.entries(settings.queues).map(([queue, concurrency], queueIndex) => {
     const flusher = options.flusherOfQueue[queueIndex] ?? 0;
     return new Picker({

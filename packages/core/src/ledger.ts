@@ -5,6 +5,8 @@
 //
 //   free --seat()--> assigned --begin()--> begun --end()--> ended --release()--> free
 //                    assigned --recall()--> free
+//   ended --chain()--> chained --beginChained()--> begun        (its next step runs ahead, under the same claim)
+//                      chained --recallChained()--> free
 //
 // L1  begin() and recall() are one compare-and-swap on the same word: a row is either begun by its thread or taken
 //     back by the coordinator, never both, even when the thread is blocked and answers no message.
@@ -14,20 +16,24 @@
 // L4  A permit is the right of one row of a queue to run user code in one thread. Permits granted but unused stand in
 //     the ledger; thread and coordinator both take them by compare-and-swap, so an unused permit of a blocked thread
 //     can be taken back.
+// L5  A row is chained by its flusher, after the commit and before anybody hears of it: whoever finds the mark knows that
+//     what the row's thread was sent is not what stands in the database any more, and that no step of it has begun.
 
 import { InvariantError } from "./errors.js";
 
 /** Rows that one node holds at most: claimed and not yet committed or handed back. */
 export const SEATS_MAX = 32_768;
 
-const STATE_BITS = 2;
+const STATE_BITS = 3;
+const STATE_MASK = (1 << STATE_BITS) - 1;
 const GENERATION_MASK = (1 << 28) - 1;
-const MARKS = ["free", "assigned", "begun", "ended"] as const;
+const MARKS = ["free", "assigned", "begun", "ended", "chained"] as const;
 export type SeatMark = (typeof MARKS)[number];
 const FREE = 0;
 const ASSIGNED = 1;
 const BEGUN = 2;
 const ENDED = 3;
+const CHAINED = 4;
 
 export interface LedgerShape {
   threads: number;
@@ -86,12 +92,12 @@ export class Ledger {
     this.#observed = ints(1);
   }
 
-  // --- seats: seat(), recall() and release() are the coordinator's, begin() and end() the executor's ---------------
+  // --- seats: seat(), the recalls and release() are the coordinator's, the begins and end() the executor's, chain() the flusher's
 
   /** Takes a free seat for a row whose claim is trusted until `trustedUntilMs`. Returns the tenancy's generation. */
   seat(seat: number, trustedUntilMs: number): number {
     const mark = Atomics.load(this.#marks, seat);
-    if ((mark & 3) !== FREE) throw new InvariantError(`seat ${seat} is taken`);
+    if ((mark & STATE_MASK) !== FREE) throw new InvariantError(`seat ${seat} is taken`);
     const generation = ((mark >>> STATE_BITS) + 1) & GENERATION_MASK;
     this.#trustedUntilMs[seat] = trustedUntilMs;
     this.#begunAtMs[seat] = 0;
@@ -101,30 +107,39 @@ export class Ledger {
 
   /** Marks that user code of the row begins now. False when the row was recalled: the caller forgets it. */
   begin(seat: number, generation: number, nowMs: number): boolean {
-    const assigned = (generation << STATE_BITS) | ASSIGNED;
-    if (Atomics.load(this.#marks, seat) !== assigned) return false;
+    return this.#beginFrom(ASSIGNED, seat, generation, nowMs);
+  }
+
+  /** The same for the next step of a row that runs ahead. False when it was taken back. */
+  beginChained(seat: number, generation: number, nowMs: number): boolean {
+    return this.#beginFrom(CHAINED, seat, generation, nowMs);
+  }
+
+  /** L5. The outcome of an ended row is committed and its next step is to run under the same claim; it waits from `nowMs`. */
+  chain(seat: number, generation: number, nowMs: number): void {
+    if (Atomics.load(this.#marks, seat) !== ((generation << STATE_BITS) | ENDED)) return;
     this.#begunAtMs[seat] = nowMs;
-    return (
-      Atomics.compareExchange(this.#marks, seat, assigned, (generation << STATE_BITS) | BEGUN) === assigned
-    );
+    this.#change(seat, generation, ENDED, CHAINED);
+  }
+
+  /** Takes back a row whose next step was to run ahead and has not begun, and frees its seat. False when it has begun. */
+  recallChained(seat: number, generation: number): boolean {
+    return this.#change(seat, generation, CHAINED, FREE);
+  }
+
+  /** Whether this tenancy's next step is committed and has not begun. */
+  isChained(seat: number, generation: number): boolean {
+    return Atomics.load(this.#marks, seat) === ((generation << STATE_BITS) | CHAINED);
   }
 
   /** Marks that user code of the row has returned; its outcome is on the way. */
   end(seat: number, generation: number): void {
-    Atomics.compareExchange(
-      this.#marks,
-      seat,
-      (generation << STATE_BITS) | BEGUN,
-      (generation << STATE_BITS) | ENDED,
-    );
+    this.#change(seat, generation, BEGUN, ENDED);
   }
 
   /** Takes back a row that has not begun, and frees its seat. False when it has begun. */
   recall(seat: number, generation: number): boolean {
-    const assigned = (generation << STATE_BITS) | ASSIGNED;
-    return (
-      Atomics.compareExchange(this.#marks, seat, assigned, (generation << STATE_BITS) | FREE) === assigned
-    );
+    return this.#change(seat, generation, ASSIGNED, FREE);
   }
 
   /** Frees the seat of a row that is no longer held, whatever its mark. */
@@ -143,10 +158,10 @@ export class Ledger {
   }
 
   mark(seat: number): SeatMark {
-    return MARKS[(Atomics.load(this.#marks, seat) & 3) as 0 | 1 | 2 | 3];
+    return MARKS[(Atomics.load(this.#marks, seat) & STATE_MASK) as 0 | 1 | 2 | 3 | 4];
   }
 
-  /** The monotonic time at which user code of the seat's row began; 0 before. */
+  /** The monotonic time at which user code of the seat's row began; 0 before. Of a chained row: since when it waits. */
   begunAtMs(seat: number): number {
     return this.#begunAtMs[seat] ?? 0;
   }
@@ -158,6 +173,17 @@ export class Ledger {
 
   trustUntil(seat: number, trustedUntilMs: number): void {
     this.#trustedUntilMs[seat] = trustedUntilMs;
+  }
+
+  #beginFrom(state: number, seat: number, generation: number, nowMs: number): boolean {
+    if (Atomics.load(this.#marks, seat) !== ((generation << STATE_BITS) | state)) return false;
+    this.#begunAtMs[seat] = nowMs;
+    return this.#change(seat, generation, state, BEGUN);
+  }
+
+  #change(seat: number, generation: number, from: number, to: number): boolean {
+    const base = generation << STATE_BITS;
+    return Atomics.compareExchange(this.#marks, seat, base | from, base | to) === (base | from);
   }
 
   // --- permits ------------------------------------------------------------------------------------------------------

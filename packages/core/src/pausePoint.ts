@@ -15,6 +15,7 @@ export type PausePoint =
   // picker
   | "pick.claimed" // the claim is committed (without limits), what its steps need is not loaded
   | "pick.locked" // under limits: the candidates are locked, no counter is
+  | "chain.admitted" // next steps of chains: counters and shards are written, COMMIT is not sent
   | "pick.admitted" // under limits: counters and rows are written, COMMIT is not sent
   // coordinator
   | "lease.due" // the rows to extend are chosen, nothing is sent

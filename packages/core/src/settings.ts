@@ -71,6 +71,8 @@ export interface NodeSettings {
   drainTimeoutMs: number;
   maxPayloadBytes: number;
   crashLimit: number;
+  /** How long a chain of steps that run ahead keeps its claim before it goes back to its queue. */
+  inlineMaxMs: number;
   wait: { tickMs: number };
 }
 

@@ -27,11 +27,16 @@ export class Outbox {
     this.#outcomes = flusherPorts.map(() => []);
   }
 
-  addOutcome(flusher: number, outcome: WireOutcome): void {
+  addOutcome(flusher: number, outcome: WireOutcome, options: { leaves: boolean }): void {
     this.#outcomes[flusher]?.push(outcome);
-    this.#ended.push(outcome.seat, outcome.generation);
+    if (options.leaves) this.#ended.push(outcome.seat, outcome.generation);
     this.#length += lengthOf(outcome);
     if (this.#length > OUTCOMES_LENGTH_MAX) this.post();
+  }
+
+  /** The rows of these tenancies have left the thread; their outcomes were posted before. */
+  addEnded(tenancies: readonly number[]): void {
+    this.#ended.push(...tenancies);
   }
 
   addDistrusted(seat: number, generation: number): void {

@@ -1,13 +1,14 @@
 // Session: the work of one executor thread, from its definitions to its end.
 // Owns:     the rows that the coordinator sent it, until their outcomes are posted.
-// Receives: ToExecutor over the control port.   Sends: FromExecutor there, packed outcomes to the flushers.
+// Receives: ToExecutor over the control port, ToRunner from the flushers.   Sends: FromExecutor, packed outcomes to the flushers.
 //
 // S1  A row begins with a permit of its queue and by winning its seat in the ledger; a row that was taken back is
 //     forgotten. Permits go back into the ledger as soon as no row of their queue waits here.
 // S2  A row whose claim is not trusted any more is not begun. A running one is told by its signal.
 // S3  The loop gets a turn every few milliseconds, so that messages, timers and the ledger's tick are not held up by a
 //     long chunk of short steps; what has ended by then is posted.
-// S4  An error in this file's own code ends the thread: its rows are recovered as those of any dead thread.
+// S4  A row whose next step runs ahead stays here, without a permit, until its commit is known (chains.ts).
+// S5  An error in this file's own code ends the thread: its rows are recovered as those of any dead thread.
 
 // The modules' timers, not the globals: user code may replace those.
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
@@ -18,8 +19,10 @@ import { describeError } from "#core/json.js";
 import { Ledger } from "#core/ledger.js";
 import { unpackRows } from "#core/protocol/codec.js";
 import type { AbortReason, SessionTask, ToExecutor } from "#core/protocol/executor.js";
+import type { ToRunner } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
+import { type Chain, Chains } from "./chains.js";
 import type { StrayKind } from "./guards.js";
 import { Lane } from "./lane.js";
 import { Outbox } from "./outbox.js";
@@ -44,6 +47,8 @@ const INSERTS_MS = 800;
 
 interface Running {
   lane: Lane;
+  /** When the first step under the row's claim began. */
+  sinceMs: number;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -65,6 +70,7 @@ export class Session implements RunListener {
   readonly #lanes: readonly Lane[];
   readonly #laneOf: ReadonlyMap<string, Lane>;
   readonly #outbox: Outbox;
+  readonly #chains: Chains;
   readonly #running = new Map<StepRun, Running>();
   /** Aborts of rows that have not begun, by seat. */
   readonly #aborts = new Map<number, { generation: number; reason: AbortReason }>();
@@ -82,6 +88,13 @@ export class Session implements RunListener {
     this.#lanes = task.queues.map((_, index) => new Lane(index));
     this.#laneOf = new Map(task.queues.map((name, index) => [name, this.#lanes[index] as Lane])); // same length
     this.#outbox = new Outbox(task.control, task.flusherPorts);
+    this.#chains = new Chains(task);
+  }
+
+  /** Begins to listen to the flushers. */
+  listen(): void {
+    for (const port of this.#task.flusherPorts)
+      port.on("message", (message: ToRunner) => this.#guarded(() => this.#hear(message)));
   }
 
   receive(message: ToExecutor): void {
@@ -95,6 +108,12 @@ export class Session implements RunListener {
           return;
         case "abort":
           this.#abort(message);
+          return;
+        case "admitted":
+          this.#ready(this.#chains.admitted(message.tenancies));
+          return;
+        case "forget":
+          this.#forget(message.tenancies);
           return;
         case "close":
           this.finish();
@@ -124,7 +143,7 @@ export class Session implements RunListener {
     });
   }
 
-  /** S4, where no caller is left to throw to. */
+  /** S5, where no caller is left to throw to. */
   broken(error: unknown): void {
     this.#guarded(() => {
       throw error;
@@ -143,12 +162,17 @@ export class Session implements RunListener {
   decided(run: StepRun, outcome: WireOutcome): void {
     const running = this.#running.get(run);
     if (running === undefined) return;
-    const { lane, timer } = running;
+    const { lane, sinceMs, timer } = running;
     if (timer !== undefined) clearTimeout(timer);
     const flusher = this.#task.flusherOfQueue[lane.queue] ?? 0;
+    const { decision } = outcome;
+    if (decision.kind === "next" && decision.inline)
+      decision.inline = this.#chains.mayRunAhead(run.row, run.fsm, decision, this.#now() - sinceMs);
+    const runsAhead = decision.kind === "next" && decision.inline;
+    if (runsAhead) this.#chains.add(run.row, outcome, { lane, sinceMs });
     this.#ledger.end(outcome.seat, outcome.generation);
     this.#ledger.outcomeLeaves(this.#task.thread, flusher);
-    this.#outbox.addOutcome(flusher, outcome);
+    this.#outbox.addOutcome(flusher, outcome, { leaves: !runsAhead });
     this.#running.delete(run);
     lane.permitsInHand++;
     this.#scheduleTurn();
@@ -165,6 +189,32 @@ export class Session implements RunListener {
     this.#running.delete(run);
     running.lane.permitsInHand++;
     this.#scheduleTurn();
+  }
+
+  #hear(message: ToRunner): void {
+    switch (message.type) {
+      case "committed":
+        this.#ready(this.#chains.committed(message));
+        return;
+      case "left":
+        this.#forget(message.tenancies);
+        this.#outbox.addEnded(message.tenancies);
+        this.#scheduleTurn();
+        return;
+      default:
+        unreachable(message);
+    }
+  }
+
+  #ready(chains: readonly Chain[]): void {
+    for (const chain of chains) chain.lane.pushChain(chain);
+    this.#waiting += chains.length;
+    if (chains.length > 0) this.#scheduleTurn();
+  }
+
+  #forget(tenancies: readonly number[]): void {
+    for (let index = 0; index < tenancies.length; index += 2)
+      this.#chains.forget({ seat: tenancies[index] ?? -1, generation: tenancies[index + 1] ?? 0 });
   }
 
   #takeChunk(rows: readonly ClaimedRow[]): void {
@@ -194,7 +244,7 @@ export class Session implements RunListener {
     this.#post();
     this.#beginRows();
     this.#post();
-    if (this.#waiting === 0 && this.#running.size === 0) {
+    if (this.#waiting === 0 && this.#running.size === 0 && this.#chains.size === 0) {
       clearInterval(this.#ticker);
       this.#ticker = undefined;
     }
@@ -240,6 +290,12 @@ export class Session implements RunListener {
       lane.permitsInHand = 1;
     }
     for (;;) {
+      const chain = lane.shiftChain();
+      if (chain !== undefined) {
+        this.#waiting--;
+        if (this.#beginChain(chain)) return true;
+        continue;
+      }
       const row = lane.shift();
       if (row === undefined) return false;
       this.#waiting--;
@@ -252,22 +308,44 @@ export class Session implements RunListener {
       }
       if (!this.#ledger.begin(row.seat, row.generation, nowMs)) continue;
       lane.permitsInHand--;
-      this.#start(row, lane);
+      this.#start(row, { lane, sinceMs: nowMs }, this.#takeAbort(row));
       return true;
     }
   }
 
-  #start(row: ClaimedRow, lane: Lane): void {
+  /** The next step of a row that runs ahead. False when it does not begin. */
+  #beginChain(chain: Chain): boolean {
+    const { row, lane, sinceMs, abortion } = chain;
+    const nowMs = this.#now();
+    const { seat, generation } = row;
+    // Also when it was told to be forgotten meanwhile: its mark is no longer chained then.
+    this.#chains.forget(row);
+    const isTrusted = this.#ledger.trustedUntilMs(seat) - TRUST_MARGIN_MS > nowMs;
+    if (!isTrusted || this.#chains.isClosed) {
+      if (this.#ledger.recallChained(seat, generation)) this.#outbox.addDistrusted(seat, generation);
+      this.#scheduleTurn();
+      return false;
+    }
+    if (!this.#ledger.beginChained(seat, generation, nowMs)) return false;
+    lane.permitsInHand--;
+    this.#start(row, { lane, sinceMs }, abortion);
+    return true;
+  }
+
+  #start(row: ClaimedRow, place: { lane: Lane; sinceMs: number }, abortion: AbortReason | null): void {
     const run = new StepRun(row, this.#hooks.environment, this);
-    const running: Running = { lane, timer: undefined };
+    const running: Running = { lane: place.lane, sinceMs: place.sinceMs, timer: undefined };
     this.#running.set(run, running);
     this.#limit(run, running);
-    if (this.#aborts.size > 0) {
-      const abort = this.#aborts.get(row.seat);
-      this.#aborts.delete(row.seat);
-      if (abort?.generation === row.generation) run.abort(abort.reason);
-    }
+    if (abortion !== null) run.abort(abortion);
     run.start();
+  }
+
+  #takeAbort({ seat, generation }: ClaimedRow): AbortReason | null {
+    if (this.#aborts.size === 0) return null;
+    const abort = this.#aborts.get(seat);
+    this.#aborts.delete(seat);
+    return abort?.generation === generation ? abort.reason : null;
   }
 
   #limit(run: StepRun, running: Running): void {
@@ -279,6 +357,8 @@ export class Session implements RunListener {
   }
 
   #abort({ seat, generation, reason }: { seat: number; generation: number; reason: AbortReason }): void {
+    if (reason === "shutdown") this.#chains.isClosed = true;
+    if (this.#chains.abort(seat, generation, reason)) return;
     if (this.#ledger.isAssigned(seat, generation)) {
       this.#aborts.set(seat, { generation, reason });
       return;
@@ -298,7 +378,7 @@ export class Session implements RunListener {
     }
   }
 
-  /** S4. */
+  /** S5. */
   #guarded(work: () => void): void {
     try {
       work();

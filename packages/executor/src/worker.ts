@@ -53,6 +53,7 @@ export default async function openSession({ session: task, life }: PoolTask): Pr
   // A step that ends its thread takes no outcome of the same turn with it.
   process.on("exit", () => session.finish());
   control.on("message", (message: ToExecutor) => session.receive(message));
+  session.listen();
   tell({ type: "ready", catalogue: registry.catalogue(), digest: registry.digest() });
   await new Promise(() => {});
 }

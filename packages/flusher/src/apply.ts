@@ -11,8 +11,10 @@ import { insertChildren } from "./children.js";
 import { earlier, earliestDues, emptyResult, type FlushEnv, type FlushResult, type Session } from "./env.js";
 import { releaseIdentities } from "./identities.js";
 import { type HeldOutcome, type LockedBatch, lockBatch } from "./lock.js";
-import { consume, creditSlots, freedSlots, joinParents, poke } from "./riders.js";
+import { consume, creditSlots, freedSlots, freesSlot, joinParents, loadInputs, poke } from "./riders.js";
 import { transitionColumns } from "./transition.js";
+
+const NO_IDS: ReadonlySet<number> = new Set();
 
 export interface AppliedBatch {
   result: FlushResult;
@@ -41,7 +43,11 @@ export async function applyBatch(
   options.onLocked?.(new Set(enters.map((row) => row.outcome)));
   const result = resultOf(locked);
   const applied: AppliedBatch = { result, owed: [], xid: locked.xid };
-  if (locked.held.length === 0) return applied;
+  if (locked.held.length === 0) {
+    const nobody = { withInbox: NO_IDS, withChildren: NO_IDS };
+    result.inputs = await loadInputs(session, result.continued, { ...nobody, landed: locked.landed }, env);
+    return applied;
+  }
 
   const children = await insertChildren(session, locked.held, env);
   const entered = enters.map((row) => ({
@@ -54,11 +60,11 @@ export async function applyBatch(
   const updated = await updateRows(session, locked.held, children.landed, env);
   result.deadlineInMs = updated.deadlineInMs;
   await consume(session, locked.held, updated.inboxes, env);
+  result.inputs = await loadInputs(session, result.continued, { ...updated, landed: locked.landed }, env);
   const woken = await joinParents(session, locked.held, options.releaseIdentities, env);
   result.pokes = earliestDues([...updated.dues, ...children.dues, ...woken]);
   // Rows of other nodes may wait for the slots that come back.
-  const freeing = locked.held.filter(({ slot }) => slot !== null);
-  const freed = freeing.map(({ outcome }) => ({ queue: outcome.queue, dueInMs: 0 }));
+  const freed = locked.held.filter(freesSlot).map(({ outcome }) => ({ queue: outcome.queue, dueInMs: 0 }));
   const heard = earliestDues([...children.dues, ...woken, ...freed]);
   if (env.poke !== null) applied.owed = await poke(session, heard, env.poke, env);
   result.events.push(...(await creditSlots(session, freedSlots(locked.held), env)));
@@ -114,6 +120,9 @@ interface Updated {
   deadlineInMs: number | null;
   /** Whether some row that is done has unread signals. */
   inboxes: boolean;
+  /** Rows whose next step runs on: which have signals, which have children. */
+  withInbox: ReadonlySet<number>;
+  withChildren: ReadonlySet<number>;
 }
 
 async function updateRows(
@@ -128,6 +137,8 @@ async function updateRows(
     due_ms: number | null;
     deadline_ms: number | null;
     inbox: boolean;
+    inboxes: string | null;
+    families: string | null;
   }>(env.statements.get("flusher/apply_outcomes"), [
     ...transitionColumns(held, landed),
     env.leaseTtlMs,
@@ -143,5 +154,12 @@ async function updateRows(
     ),
     deadlineInMs: rows.reduce<number | null>((first, row) => earlier(first, row.deadline_ms), null),
     inboxes: rows.some((row) => row.inbox),
+    withInbox: idsOf(rows.map((row) => row.inboxes)),
+    withChildren: idsOf(rows.map((row) => row.families)),
   };
+}
+
+function idsOf(lists: readonly (string | null)[]): ReadonlySet<number> {
+  const said = lists.filter((list) => list !== null);
+  return said.length === 0 ? NO_IDS : new Set(said.flatMap((list) => list.split(",").map(Number)));
 }

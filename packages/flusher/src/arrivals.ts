@@ -14,10 +14,12 @@ const WAITED_DELAY_MS = 50;
 const WAITED_DELAY_MS_MAX = 2_000;
 
 export interface Arrival {
+  /** Written anew only while it waits, never in a flush. */
   outcome: WireOutcome;
   bytes: number;
-  /** Whom to answer when its step runs on. */
   session: Session | null;
+  /** Its step wants to run on: the session has to be told whether it may. */
+  runsAhead: boolean;
   arrivedAtMs: number;
   putOffTimes: number;
   notBeforeMs: number;

@@ -2,6 +2,7 @@
 
 import { beginText, type Connection } from "#core/database/connection.js";
 import type { Statements } from "#core/database/statements.js";
+import type { JsonText } from "#core/instance.js";
 import type { PokeGate } from "#core/poke.js";
 import type { QueueDue } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
@@ -65,12 +66,20 @@ export interface DeferredOutcome {
   reason: "locked" | "waited";
 }
 
+/** Unread signals and children of a row, as JSON text. */
+export interface RowInputs {
+  inbox: JsonText | null;
+  children: JsonText | null;
+}
+
 /** What a flush has done. Every outcome is in exactly one of the first four. */
 export interface FlushResult {
   /** Committed; the row is no longer ours. */
   committed: WireOutcome[];
   /** Committed, and the row stays ours: its next step runs on. */
   continued: WireOutcome[];
+  /** What waits for the next steps of those that have signals or children. */
+  inputs: Map<WireOutcome, RowInputs>;
   stale: WireOutcome[];
   deferred: DeferredOutcome[];
   /** Queues whose rows are runnable now or later. */
@@ -85,6 +94,7 @@ export function emptyResult(): FlushResult {
   return {
     committed: [],
     continued: [],
+    inputs: new Map(),
     stale: [],
     deferred: [],
     pokes: [],
@@ -98,6 +108,7 @@ export function emptyResult(): FlushResult {
 export function mergeResult(into: FlushResult, more: FlushResult): void {
   into.committed.push(...more.committed);
   into.continued.push(...more.continued);
+  for (const [outcome, inputs] of more.inputs) into.inputs.set(outcome, inputs);
   into.stale.push(...more.stale);
   into.deferred.push(...more.deferred);
   into.pokes = earliestDues([...into.pokes, ...more.pokes]);

@@ -20,6 +20,7 @@ class Bench {
   readonly messages: FromFlusher[] = [];
   onTheWay = 0;
   pendingBytes = 0;
+  readonly chained: number[] = [];
   giveBackAnswer: ((rows: LostRow[]) => Partial<GiveBackResult>) | undefined;
   readonly flusher: Flusher;
 
@@ -28,12 +29,18 @@ class Bench {
       flusher: 0,
       maxBatch: 3,
       maxDelayMs: 100,
+      trustMs: 57_000,
       ledger: {
         onTheWay: () => this.onTheWay,
         outcomesArrive: (_thread, _flusher, count) => {
           this.onTheWay -= count;
         },
         areStepsObserved: false,
+        chain: (seat) => {
+          this.chained.push(seat);
+        },
+        isChained: (seat) => this.chained.includes(seat),
+        trustUntil: () => undefined,
         addPendingBytes: (_flusher, bytes) => {
           this.pendingBytes += bytes;
         },

@@ -4,11 +4,21 @@
 // F1  "flushed" is sent only after COMMIT returned. Until then the outcome does not exist.
 // F2  At most one transaction is open; outcomes that arrive meanwhile join the next batch.
 // F3  A row that an outcome has arrived for is never given back: the outcome decides.
-// F4  Pending bytes are added on arrival and subtracted with the answer, in full.
+// F4  A row whose next step is to run ahead is chained in the ledger before anybody hears of its commit. Where its thread is gone
+//     it goes back to its queue: by its own outcome, or, when that was under way, right after it.
+// F5  Pending bytes are added on arrival and subtracted with the answer, in full.
 
+import { InvariantError } from "#core/errors.js";
 import type { Ledger } from "#core/ledger.js";
 import { pauseAt } from "#core/pausePoint.js";
-import type { FlushedRow, FromFlusher, LostRow, StepFacts } from "#core/protocol/flusher.js";
+import type {
+  ContinuedRow,
+  FlushedRow,
+  FromFlusher,
+  LostRow,
+  RunnerInputs,
+  StepFacts,
+} from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { type Arrival, Arrivals } from "./arrivals.js";
 import type { Committer } from "./committer.js";
@@ -22,9 +32,19 @@ const LOST_RETRY_DELAY_MS = 100;
 
 export interface FlusherOptions {
   flusher: number;
-  ledger: Pick<Ledger, "onTheWay" | "outcomesArrive" | "addPendingBytes" | "areStepsObserved">;
+  ledger: Pick<
+    Ledger,
+    | "onTheWay"
+    | "outcomesArrive"
+    | "addPendingBytes"
+    | "areStepsObserved"
+    | "chain"
+    | "isChained"
+    | "trustUntil"
+  >;
   maxBatch: number;
   maxDelayMs: number;
+  trustMs: number;
   committer: Pick<Committer, "flush" | "giveBack" | "poke" | "close">;
   report: (message: FromFlusher) => void;
   /** What nothing in here can explain; the thread ends. */
@@ -60,6 +80,7 @@ export class Flusher {
         outcome,
         bytes,
         session,
+        runsAhead: session !== null && outcome.decision.kind === "next" && outcome.decision.inline,
         arrivedAtMs,
         putOffTimes: 0,
         notBeforeMs: 0,
@@ -73,7 +94,13 @@ export class Flusher {
 
   /** Rows that will not be run by the thread that has them. F3. */
   giveBack(rows: readonly LostRow[]): void {
-    this.#lost.push(...rows.filter((row) => !this.#arrivals.has(row)));
+    const { ledger } = this.#options;
+    for (const row of rows) {
+      if (this.#arrivals.has(row)) continue;
+      // F4: whoever found it ended may not have known that its outcome was committed meanwhile.
+      const begun = row.begun && !ledger.isChained(row.seat, row.generation);
+      this.#lost.push(begun === row.begun ? row : { ...row, begun });
+    }
     this.consider();
   }
 
@@ -148,6 +175,8 @@ export class Flusher {
   async #flush(batch: readonly Arrival[]): Promise<void> {
     const { committer, ledger, flusher, report, nowMs } = this.#options;
     const startedAtMs = nowMs();
+    for (const arrival of batch)
+      if (arrival.runsAhead && arrival.session?.isOver === true) stayBehind(arrival);
     const byOutcome = new Map(batch.map((arrival) => [arrival.outcome, arrival]));
     const result = await committer.flush([...byOutcome.keys()]);
     await pauseAt("flush.committed");
@@ -164,11 +193,13 @@ export class Flusher {
       this.#arrivals.answered(arrival);
     }
     ledger.addPendingBytes(flusher, -answeredBytes);
+    this.#chain(result, byOutcome, startedAtMs, endedAtMs);
     answerRunners(result, byOutcome);
     report({
       type: "flushed",
       committed: result.committed.map(rowOf),
       stale: result.stale.map(rowOf),
+      continued: result.continued.map(continuedOf),
       pokes: result.pokes,
       deadlineInMs: result.deadlineInMs,
     });
@@ -190,6 +221,23 @@ export class Flusher {
     });
   }
 
+  /** F4. The commit has extended their leases, too. */
+  #chain(
+    { continued }: FlushResult,
+    batch: ReadonlyMap<WireOutcome, Arrival>,
+    startedAtMs: number,
+    endedAtMs: number,
+  ): void {
+    const { ledger, trustMs } = this.#options;
+    for (const outcome of continued) {
+      const { id, claim, seat, generation } = outcome;
+      ledger.trustUntil(seat, startedAtMs + trustMs);
+      ledger.chain(seat, generation, endedAtMs);
+      if (batch.get(outcome)?.session?.isOver === true)
+        this.#lost.push({ id, claim, seat, generation, begun: false });
+    }
+  }
+
   async #returnLost(): Promise<void> {
     const { committer, report, nowMs } = this.#options;
     const rows = this.#lost;
@@ -203,20 +251,49 @@ export class Flusher {
   }
 }
 
+/** The thread that would run its next step is gone: the row goes back to its queue instead. */
+function stayBehind(arrival: Arrival): void {
+  const { outcome } = arrival;
+  if (outcome.decision.kind !== "next") return;
+  arrival.outcome = { ...outcome, decision: { ...outcome.decision, inline: false } };
+  arrival.runsAhead = false;
+}
+
 /** Tells steps that run ahead whether they may; a commit that gave the row up ends the chain. */
 function answerRunners(result: FlushResult, batch: ReadonlyMap<WireOutcome, Arrival>): void {
-  const answers = new Map<Session, { committed: FlushedRow[]; stale: FlushedRow[] }>();
-  const runsOn = new Set(result.continued);
-  for (const [outcome, { session }] of batch) {
-    if (session === null || outcome.decision.kind !== "next" || !outcome.decision.inline) continue;
-    const answer = answers.get(session) ?? { committed: [], stale: [] };
-    answers.set(session, answer);
-    (runsOn.has(outcome) ? answer.committed : answer.stale).push(rowOf(outcome));
+  const answers = new Map<Session, { committed: number[]; left: number[]; inputs: RunnerInputs[] }>();
+  const continued = result.continued.length === 0 ? NOBODY : new Set(result.continued);
+  for (const [outcome, { session, runsAhead }] of batch) {
+    if (session === null || !runsAhead) continue;
+    const { seat, generation } = outcome;
+    let answer = answers.get(session);
+    if (answer === undefined) {
+      answer = { committed: [], left: [], inputs: [] };
+      answers.set(session, answer);
+    }
+    (continued.has(outcome) ? answer.committed : answer.left).push(seat, generation);
+    const inputs = result.inputs.get(outcome);
+    if (inputs !== undefined) answer.inputs.push({ seat, generation, ...inputs });
   }
-  for (const [session, { committed, stale }] of answers) {
-    if (committed.length > 0) answerRunner(session, { type: "committed", seats: committed });
-    if (stale.length > 0) answerRunner(session, { type: "stale", seats: stale });
+  for (const [session, { committed, left, inputs }] of answers) {
+    if (committed.length > 0) answerRunner(session, { type: "committed", tenancies: committed, inputs });
+    if (left.length > 0) answerRunner(session, { type: "left", tenancies: left });
   }
+}
+
+const NOBODY: ReadonlySet<WireOutcome> = new Set();
+
+function continuedOf({ seat, generation, visit, decision }: WireOutcome): ContinuedRow {
+  if (decision.kind !== "next") throw new InvariantError("only a next can be continued");
+  const { step, key, rateLimit } = decision;
+  return {
+    seat,
+    generation,
+    step,
+    visit: visit + 1,
+    key,
+    needsAdmission: rateLimit !== null || typeof key === "string",
+  };
 }
 
 function rowOf({ seat, generation }: FlushedRow): FlushedRow {

@@ -1,9 +1,11 @@
 // Riders: what a transaction of the flusher does beside its own rows, one statement each, only when it is needed.
 
+import { loadChildren, loadInboxes } from "#core/database/inputs.js";
 import { encodeDues } from "#core/poke.js";
 import type { QueueDue } from "#core/protocol/flusher.js";
+import type { WireOutcome } from "#core/protocol/outcome.js";
 import { plainArray, textArray } from "./arrays.js";
-import type { FlushEnv, FlushEvent, Session } from "./env.js";
+import type { FlushEnv, FlushEvent, RowInputs, Session } from "./env.js";
 import type { HeldOutcome } from "./lock.js";
 
 /** Deletes what progressing rows have read, and the inboxes of those that are done. A failed row keeps its inbox. */
@@ -107,9 +109,37 @@ export async function creditSlots(
   ]);
   return rows.map(({ key, shard }) => ({ name: "slot_surplus", fields: { key, shard } }));
 }
-/** The slots of rows that leave executing, and of chains that leave their key. */
+/** Whether a gate slot comes back: the row leaves executing, or its chain leaves its key. */
+export function freesSlot({ slot, transition }: HeldOutcome): boolean {
+  return slot !== null && (transition.kind !== "inline" || transition.setsKey === true);
+}
+
 export function freedSlots(held: readonly HeldOutcome[]): FreedSlot[] {
-  return held.flatMap(({ slot, transition }) =>
-    slot === null || (transition.kind === "inline" && transition.setsKey !== true) ? [] : [slot],
-  );
+  return held.flatMap((row) => (row.slot !== null && freesSlot(row) ? [row.slot] : []));
+}
+
+/** Reads what waits for the next steps of rows that run on, after what their outcomes consumed: only where something waits. */
+export async function loadInputs(
+  session: Session,
+  continued: readonly WireOutcome[],
+  found: {
+    withInbox: ReadonlySet<number>;
+    withChildren: ReadonlySet<number>;
+    landed: readonly WireOutcome[];
+  },
+  env: FlushEnv,
+): Promise<Map<WireOutcome, RowInputs>> {
+  // Of what was committed by a try that got no answer nobody has said whether something waits.
+  const landed = new Set(found.landed);
+  const idsOf = (known: ReadonlySet<number>): number[] =>
+    continued.filter((outcome) => known.has(outcome.id) || landed.has(outcome)).map(({ id }) => id);
+  const inputs = new Map<WireOutcome, RowInputs>();
+  if (landed.size === 0 && found.withInbox.size === 0 && found.withChildren.size === 0) return inputs;
+  const inboxes = await loadInboxes(session, env.statements, idsOf(found.withInbox));
+  const children = await loadChildren(session, env.statements, idsOf(found.withChildren));
+  for (const outcome of continued) {
+    const own = { inbox: inboxes.get(outcome.id) ?? null, children: children.get(outcome.id) ?? null };
+    if (own.inbox !== null || own.children !== null) inputs.set(outcome, own);
+  }
+  return inputs;
 }

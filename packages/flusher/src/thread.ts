@@ -30,6 +30,7 @@ const flusher: Flusher = new Flusher({
   ledger,
   maxBatch: task.maxBatch,
   maxDelayMs: task.maxDelayMs,
+  trustMs: task.trustMs,
   committer,
   report,
   fatal,

@@ -96,6 +96,8 @@ export async function drain(environment: DrainEnvironment, options: DrainOptions
       );
       for (const row of rows) {
         const outcome = await runRow(row, environment.step);
+        // What runs ahead on a node runs at its next claim here: the same steps, one transaction each.
+        if (outcome.decision.kind === "next") outcome.decision.inline = false;
         await flush(environment.session, [outcome], env);
         tally.steps += 1;
         tally[outcome.decision.kind] += 1;

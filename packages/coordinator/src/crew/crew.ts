@@ -5,11 +5,12 @@
 // C1  A row whose user code had not begun is never lost: it is taken back and sent elsewhere.
 // C2  Of a dead thread's rows only those that had begun are told as lost. Flushers keep those whose outcomes arrived.
 // C3  A timed-out row runs again, in `handle`, only after the thread that ran its step is gone.
+// C4  A chain whose next step waits where it cannot begin leaves its thread: it is told as stranded, and goes back untouched.
 
 import { monotonicMs } from "#core/clock.js";
 import { GenDurableError } from "#core/errors.js";
 import type { AbortReason, CatalogueEntry, FromExecutor, ToExecutor } from "#core/protocol/executor.js";
-import type { LostRow } from "#core/protocol/flusher.js";
+import type { ContinuedRow, LostRow } from "#core/protocol/flusher.js";
 import type { HeldRow } from "../held.js";
 import { NONE_READY_MS_MAX } from "./bounds.js";
 import { Dispatch } from "./dispatch.js";
@@ -18,6 +19,7 @@ import { Member } from "./member.js";
 import { Permits } from "./permits.js";
 import { Quarantine } from "./quarantine.js";
 import { Sessions } from "./sessions.js";
+import { strandedChains } from "./stranded.js";
 import { TimeLimits } from "./timeLimits.js";
 import { isOverdue, Watchdog } from "./watchdog.js";
 
@@ -66,7 +68,10 @@ export class Crew {
       requeue: (rows) => this.#requeue(rows),
       end: (member) => this.#sessions.endOverdue(member),
       log: options.events.log,
-      looked: () => this.rebalance(),
+      looked: () => {
+        this.#releaseStranded();
+        this.rebalance();
+      },
       hasMore: () => this.#quarantine.isActive,
     });
     this.#sessions = new Sessions(options, members, {
@@ -92,11 +97,50 @@ export class Crew {
     this.rebalance();
   }
 
+  /** A commit has carried rows to their next steps, which run ahead in the threads that have them. */
+  continued(rows: readonly { held: HeldRow; to: ContinuedRow }[]): void {
+    for (const { held: row, to } of rows) {
+      this.#options.held.continue(row, to);
+      const member = row.thread === null ? undefined : this.#members[row.thread];
+      if (member === undefined) continue;
+      member.chains.add(row);
+      row.timeoutMs = this.#limits.of(row.row);
+      if (row.timeoutMs === null) member.limited.delete(row);
+      else member.limited.add(row);
+    }
+  }
+
+  /** These chains' next steps have the leave of their limits. */
+  admitted(rows: readonly HeldRow[]): void {
+    this.#tellChains("admitted", rows);
+  }
+
+  /** Takes chains out of their threads whose next steps have not begun. Returns those that could be taken. */
+  recallChains(rows: readonly HeldRow[]): HeldRow[] {
+    const { ledger, held } = this.#options;
+    const recalled = rows.filter(({ row }) => ledger.recallChained(row.seat, row.generation));
+    this.#tellChains("forget", recalled);
+    for (const row of recalled) {
+      const member = row.thread === null ? undefined : this.#members[row.thread];
+      member?.forget(row);
+      this.#quarantine.left(row);
+      held.endChain(row);
+    }
+    return recalled;
+  }
+
   /** Sends what can be sent, after slots or threads have become free. */
   rebalance(): void {
     this.#quarantine.advance();
     this.#dispatch.distribute();
     if (!this.#isClosing) this.#watchdog.wake();
+  }
+
+  /** Takes a row again that was told as outdated, after it was read anew. */
+  takeUpdated(held: HeldRow): void {
+    this.#options.held.endChain(held);
+    this.#requeue([held]);
+    this.rebalance();
   }
 
   /** Rows of the queue that could begin at once; 0 while no thread takes work. */
@@ -218,9 +262,27 @@ export class Crew {
       }
       member.forget(row);
       this.#quarantine.left(row);
+      this.#options.held.endChain(row);
       seats.push(seat);
     }
     return seats;
+  }
+
+  #tellChains(type: "admitted" | "forget", rows: readonly HeldRow[]): void {
+    for (const member of this.#members) {
+      const own = rows.filter(({ thread }) => thread === member.index);
+      if (own.length === 0) continue;
+      const tenancies = own.flatMap(({ row }) => [row.seat, row.generation]);
+      member.control?.postMessage({ type, tenancies } satisfies ToExecutor);
+    }
+  }
+
+  /** C4. */
+  #releaseStranded(): void {
+    const stranded = strandedChains(this.#members, this.#permits, this.#options.ledger, monotonicMs());
+    if (stranded.length === 0) return;
+    const rows = this.recallChains(stranded);
+    if (rows.length > 0) this.#options.events.stranded(rows);
   }
 
   /** C1. The rows' marks are free; they become tenants anew. */
@@ -261,7 +323,7 @@ export class Crew {
       if (mark === "free") unbegun.push(row);
       else if (wasOverdue && mark === "begun" && verdict === null && isOverdue(row, ledger, nowMs))
         timedOut.push(row);
-      else lost.push({ id, claim, seat, generation, begun: !this.#isClosing });
+      else lost.push({ id, claim, seat, generation, begun: !this.#isClosing && mark !== "chained" });
     }
     member.reset();
     ledger.resetThread(member.index);
@@ -275,7 +337,10 @@ export class Crew {
       });
     if (session !== undefined) events.lost(member.index, session, lost);
     for (const row of timedOut) row.row.verdict = { type: "timed_out", timeoutMs: row.timeoutMs ?? 0 };
-    this.#requeue([...timedOut, ...unbegun]);
+    // What the table has of a chain is not what its last commit made of it.
+    const outdated = timedOut.filter(({ isChain }) => isChain);
+    if (outdated.length > 0) events.outdated(outdated);
+    this.#requeue([...timedOut.filter(({ isChain }) => !isChain), ...unbegun]);
     member.phase = { name: "resting" };
     this.#tellHealth();
     if (!this.#isClosing) this.rebalance();

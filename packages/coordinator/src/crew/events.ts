@@ -6,7 +6,7 @@ import type { Ledger } from "#core/ledger.js";
 import type { CatalogueEntry, WireError } from "#core/protocol/executor.js";
 import type { LostRow } from "#core/protocol/flusher.js";
 import type { NodeSettings } from "#core/settings.js";
-import type { HeldTable } from "../held.js";
+import type { HeldRow, HeldTable } from "../held.js";
 
 export type CrewLogLevel = "info" | "warn" | "error";
 
@@ -24,6 +24,12 @@ export interface CrewEvents {
   /** The thread is gone, and these rows were in it, begun: to be forwarded to every flusher, also when there are none
    *  (the flusher drains the session's port). Rows that had not begun stay with the crew. */
   lost(thread: number, session: number, rows: readonly LostRow[]): void;
+  /** Chains whose next steps cannot begin in their threads (no slot there while others are free, or a thread that takes no work);
+   *  they have left them. To be handed back. */
+  stranded(rows: readonly HeldRow[]): void;
+  /** These rows must run again, in `handle`, and the table does not have what their last commits made of them: to be read anew
+   *  and given to `takeUpdated`. */
+  outdated(rows: readonly HeldRow[]): void;
   /** A session's outcome ports, one a flusher, to be transferred there before its first row. */
   attach(thread: number, session: number, ports: readonly MessagePort[]): void;
   health(ready: number, wanted: number): void;

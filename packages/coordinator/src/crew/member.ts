@@ -51,6 +51,8 @@ export class Member {
   deaths = 0;
   /** Rows in it that have a time limit. */
   readonly limited = new Set<HeldRow>();
+  /** Rows in it whose steps run ahead. */
+  readonly chains = new Set<HeldRow>();
   /** Rows chosen for it in the dispatch under way. */
   chosen: ClaimedRow[] = [];
 
@@ -97,6 +99,7 @@ export class Member {
   forget(held: HeldRow): void {
     this.outstanding--;
     this.limited.delete(held);
+    this.chains.delete(held);
     if (held.thread === this.index) held.thread = null;
   }
 
@@ -108,6 +111,7 @@ export class Member {
     this.isBlocked = false;
     this.isSetApart = false;
     this.limited.clear();
+    this.chains.clear();
     this.chosen = [];
   }
 }

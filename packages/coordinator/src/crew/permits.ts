@@ -48,6 +48,16 @@ export class Permits {
     return Math.max(0, (this.#concurrency[queue] ?? 0) - this.inUse(queue));
   }
 
+  /** Rows of the queue that threads other than this one could begin now, beyond those that they have. */
+  freeElsewhere(member: Member, queue: number): number {
+    let free = 0;
+    for (const other of this.#members) {
+      if (other === member || !other.takesWork) continue;
+      free += Math.max(0, this.#ledger.unusedPermits(other.index, queue) - other.lane(queue).unstarted);
+    }
+    return free;
+  }
+
   /** Spreads the queue's permits (M2, M3). `onGrant` hears of a thread that has got some. */
   settle(queue: number, onGrant: (member: Member) => void): void {
     if (this.#unsettled[queue] !== true) return;

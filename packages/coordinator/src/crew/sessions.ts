@@ -69,6 +69,7 @@ export class Sessions {
         Object.entries(settings.rateLimits).map(([name, { burst }]) => [name, burst]),
       ),
       gateNames: Object.keys(settings.concurrencyLimits),
+      inlineMaxMs: settings.inlineMaxMs,
     };
     logPort.postMessage(logs.port1, [logs.port1]);
     const thread = this.#pool.openSession(task, [control.port2, logs.port2, ...task.flusherPorts]);

@@ -118,11 +118,7 @@ export class Watchdog {
         continue;
       }
       if (nowMs - sinceMs <= STEAL_AFTER_MS) continue;
-      let free = 0;
-      for (const other of others) {
-        const granted = other.granted[queue] ?? 0;
-        free += Math.max(0, granted - permits.inUseOf(other, queue) - other.lane(queue).unstarted);
-      }
+      const free = permits.freeElsewhere(member, queue);
       if (free > 0) requeue(member.recall(queue, free));
     }
   }

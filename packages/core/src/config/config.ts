@@ -108,6 +108,9 @@ export interface GenDurableConfig {
   maxPayloadBytes?: number | undefined;
   /** Crashes of one visit of a step after which it is not run again. Default 10. */
   crashLimit?: number | undefined;
+  /** How long a chain of steps that run ahead (`inline`) keeps its claim before its row goes back to its queue, so that what is
+   *  more urgent there gets its turn. Default 5000. */
+  inlineMaxMs?: number | undefined;
   /** How often the waiters of results are served. */
   wait?: { tickMs?: number | undefined } | undefined;
   /** How `insertAsync` of clients that are made without arguments gathers rows. Default false: each is written at once. */

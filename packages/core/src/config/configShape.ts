@@ -161,6 +161,7 @@ export const configShape = z.strictObject(
     drainTimeoutMs: integer(0, TIMER_MS_MAX).default(5_000),
     maxPayloadBytes: integer(1_024, PAYLOAD_BYTES_MAX).default(MAX_PAYLOAD_BYTES_DEFAULT),
     crashLimit: integer(1, 1_000_000).default(CRASH_LIMIT_DEFAULT),
+    inlineMaxMs: integer(0, DURATION_MS_MAX).default(5_000),
     wait: z
       .strictObject({ tickMs: integer(1, 60_000).default(25) }, { error: "expected an object { tickMs }" })
       .prefault({}),

@@ -67,6 +67,7 @@ const VARIABLES: Readonly<Record<string, readonly [keys: readonly string[], read
   DRAIN_TIMEOUT_MS: [["drainTimeoutMs"], number],
   MAX_PAYLOAD_BYTES: [["maxPayloadBytes"], number],
   CRASH_LIMIT: [["crashLimit"], number],
+  INLINE_MAX_MS: [["inlineMaxMs"], number],
 };
 
 /** Variables with our prefix that others read. */

@@ -42,6 +42,7 @@ test("CFG-07: an empty configuration has the documented defaults", () => {
     drainTimeoutMs: 5_000,
     maxPayloadBytes: 4_194_304,
     crashLimit: 10,
+    inlineMaxMs: 5_000,
     wait: { tickMs: 25 },
   });
   expect(settings.workers).toBeGreaterThanOrEqual(1);
@@ -179,6 +180,7 @@ test.each([
   [{ minDemand: 0 }, "minDemand"],
   [{ maxPayloadBytes: 0 }, "maxPayloadBytes"],
   [{ crashLimit: 0 }, "crashLimit"],
+  [{ inlineMaxMs: -1 }, "inlineMaxMs"],
   [{ rateLimits: { "a:b": { allowed: 1, period: 1 } } }, 'rateLimits["a:b"]'],
   [{ rateLimits: { a: { allowed: 0, period: 1 } } }, "rateLimits.a.allowed"],
   [{ rateLimits: { a: { allowed: 1 } } }, "rateLimits.a.period"],

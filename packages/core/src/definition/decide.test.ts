@@ -56,6 +56,11 @@ test("every outcome is encoded whole", () => {
     key: null,
     inline: false,
   });
+  expect(decided((ctx) => ctx.next("start", state, { inline: true }))).toMatchObject({ inline: true });
+  // A row that sleeps holds no claim.
+  expect(decided((ctx) => ctx.next("start", state, { inline: true, delayMs: 5 }))).toMatchObject({
+    inline: false,
+  });
   expect(decided((ctx) => ctx.retry(state, { at: new Date(9) }))).toEqual({
     kind: "retry",
     state: '{"n":1}',
@@ -194,7 +199,6 @@ const refusals: [string, Make, string, string][] = [
     "INVALID_KEY",
     "options.concurrencyKey",
   ],
-  ["inline", (ctx) => ctx.next("end", state, { inline: true }), "NOT_SUPPORTED", "options.inline"],
   ["OUT-10: an await on no names", (ctx) => ctx.awaitSignal([], "end", state), "INVALID_AWAIT", "names"],
   [
     "too many names",

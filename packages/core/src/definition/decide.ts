@@ -15,7 +15,6 @@ import { checkBoolean, checkInteger, checkOptions } from "./options.js";
 import type { OutcomeDraft } from "./outcome.js";
 import { encodeHandedOver } from "./schema.js";
 import { encodeNextState } from "./state.js";
-import { refuseUnfinished } from "./unfinished.js";
 
 /** Signal names of one await: what one index probe a wake may compare. */
 export const AWAIT_NAMES_MAX = 100;
@@ -83,16 +82,18 @@ function decideNext(
 ): Decision {
   const options = checkOptions(draft.options, NEXT_OPTIONS, { code: CODE, path: "options" });
   const rate = encodeRate(options, limits, "options");
+  const due = dueOf(options, "options");
   return {
     kind: "next",
     step: knownStep(draft.step, fsm),
     state: stateOf(draft.state),
-    due: dueOf(options, "options"),
+    due,
     // Spelt out, here and elsewhere on the hot path: a spread costs microseconds.
     rateLimit: rate.rateLimit,
     weight: rate.weight,
     key: keyChange(options.concurrencyKey),
-    inline: inlineOf(options.inline, fsm),
+    // A row that sleeps holds no claim.
+    inline: inlineOf(options.inline, fsm) && due === null,
   };
 }
 
@@ -102,10 +103,7 @@ function keyChange(key: unknown): KeyChange {
 }
 
 function inlineOf(inline: unknown, fsm: RuntimeFsm): boolean {
-  const path = "options.inline";
-  const wanted = inline === undefined ? fsm.inline : checkBoolean(inline, { code: CODE, path });
-  if (wanted) refuseUnfinished("inline", path);
-  return wanted;
+  return inline === undefined ? fsm.inline : checkBoolean(inline, { code: CODE, path: "options.inline" });
 }
 
 function knownStep(step: unknown, fsm: RuntimeFsm): string {

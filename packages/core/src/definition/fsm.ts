@@ -10,7 +10,6 @@ import type { Outcome } from "./outcome.js";
 import { parseBy } from "./schema.js";
 import type { SignalTypes, StepContext } from "./stepContext.js";
 import type { InputOf, JsonObject, OutputOf, Schema, StorableSchema } from "./storable.js";
-import { refuseUnfinished } from "./unfinished.js";
 
 export type SignalSchemas = Record<string, Schema>;
 export type SignalPayloads<G extends SignalSchemas> = { [Name in keyof G]: OutputOf<G[Name]> };
@@ -62,7 +61,7 @@ export interface FsmOptions<
   ) => MaybePromise<Outcome>;
   /** The step at which a cancelled instance cleans up; absent: it fails. */
   onCancel?: NoInfer<Steps>;
-  /** Run the next step on the claim already held. Default false. */
+  /** Run the next step on the claim already held, as soon as its predecessor is committed. Default false. */
   inline?: boolean;
   /** Milliseconds that one run of a step may take; absent: no limit. */
   stepTimeoutMs?: number;
@@ -217,8 +216,5 @@ function named(error: unknown, name: string): unknown {
 }
 
 function checkInline(inline: unknown): boolean {
-  if (inline === undefined) return false;
-  const wanted = checkBoolean(inline, { code: CODE, path: "inline" });
-  if (wanted) refuseUnfinished("inline", "inline");
-  return wanted;
+  return inline === undefined ? false : checkBoolean(inline, { code: CODE, path: "inline" });
 }

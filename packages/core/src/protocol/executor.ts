@@ -28,6 +28,8 @@ export interface SessionTask {
   /** Configured limit names, so that an unknown one is refused in the step; rates with their burst. */
   rateBursts: Readonly<Record<string, number>>;
   gateNames: readonly string[];
+  /** How long a chain of steps that run ahead keeps its claim before it goes back to its queue. */
+  inlineMaxMs: number;
 }
 
 export type ToExecutor =
@@ -37,6 +39,11 @@ export type ToExecutor =
   | { type: "permits" }
   /** Abort the row's `ctx.signal`; the step decides what to do. No answer. */
   | { type: "abort"; seat: number; generation: number; reason: AbortReason }
+  /** The next steps of these chains have their limits' leave. They begin when their commits are known as well (ToRunner).
+   *  No answer. */
+  | { type: "admitted"; tenancies: readonly number[] }
+  /** These chains are over: the coordinator has taken their rows back. No answer. */
+  | { type: "forget"; tenancies: readonly number[] }
   /** End the session and its thread: start nothing more, send what has ended, exit. Answered by the port's close. */
   | { type: "close" };
 
@@ -48,7 +55,8 @@ export type FromExecutor =
   | { type: "ready"; catalogue: readonly CatalogueEntry[]; digest: string }
   /** Sent once instead of "ready": the definitions cannot be loaded. The session is over. */
   | { type: "refused"; error: WireError }
-  /** User code of these rows has returned and their outcomes were posted to their flushers; their permits are free or in use again. */
+  /** User code of these rows has returned for good and their outcomes were posted to their flushers; their permits are free or
+   *  in use again. Of a chain: its last step, or a commit that ended it. */
   | { type: "ended"; tenancies: readonly number[] }
   /** These rows have no outcome and go back as they were: their claims are too old to be trusted, and they were not
    *  begun (their marks are free), or their steps ended because they were told that the claim is lost or the node shuts

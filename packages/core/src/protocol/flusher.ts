@@ -2,9 +2,10 @@
 // If a flusher dies unexpectedly the process ends (crash-only); leases and the node's death return its rows.
 
 import type { MessagePort } from "node:worker_threads";
+import type { JsonText } from "../instance.js";
 import type { LedgerMemory } from "../ledger.js";
 import type { DatabaseSettings, NodeSettings } from "../settings.js";
-import type { DecisionKind } from "./outcome.js";
+import type { DecisionKind, KeyChange } from "./outcome.js";
 
 /** The flusher thread's workerData. */
 export interface FlusherTask {
@@ -14,6 +15,8 @@ export interface FlusherTask {
   maxBatch: number;
   maxDelayMs: number;
   leaseTtlMs: number;
+  /** How long a claim that a flush extends may be believed in, from before its statements were sent. */
+  trustMs: number;
   node: string;
   /** "postgres": wakes and children that other nodes may have to run are poked in the flush that commits them. */
   poke: NodeSettings["poke"];
@@ -31,7 +34,7 @@ export interface LostRow {
 export type ToFlusher =
   /** A session's outcome port. Sent before the session gets its first row. */
   | { type: "attach"; thread: number; session: number; port: MessagePort }
-  /** The session's thread is gone and these rows were in it: each flusher is told of the rows of its own queues, if only
+  /** The session's thread is gone and these rows were in it, begun or on the way to their next step: each flusher is told of the rows of its own queues, if only
    *  of none, since it must drain the port. The flusher first drains the session's port to its close, commits what it
    *  holds, then returns those rows that no outcome arrived for. Answered by "returned", perhaps in parts. */
   | { type: "lost"; thread: number; session: number; rows: readonly LostRow[] }
@@ -51,6 +54,8 @@ export type FromFlusher =
       committed: readonly FlushedRow[];
       /** Refused by the guard: the row belongs to somebody else. */
       stale: readonly FlushedRow[];
+      /** Committed, and still held: their next steps run ahead in the same threads. Their marks were chained before. */
+      continued: readonly ContinuedRow[];
       /** Rows that are runnable now or at a later time: whom to poke. `dueInMs` 0: now. */
       pokes: readonly QueueDue[];
       /** Milliseconds from now of the earliest await deadline that this batch armed, or null. */
@@ -79,10 +84,33 @@ export interface QueueDue {
   dueInMs: number;
 }
 
-/** From a flusher to the executor thread of a step that runs ahead: its row's commit stands, or is stale. */
+/** A row of which the next step runs ahead. */
+export interface ContinuedRow extends FlushedRow {
+  /** The next step, and its visit. */
+  step: string;
+  visit: number;
+  /** The key that the outcome has switched to, null where it released it; undefined: kept. */
+  key: KeyChange;
+  /** A gate or a rate limit has to admit the next step before it runs. */
+  needsAdmission: boolean;
+}
+
+/**
+ * From a flusher to the executor thread of steps that run ahead. `tenancies` are flat pairs: seat, generation. If the thread
+ * is gone by then, the flusher gives the rows back.
+ */
 export type ToRunner =
-  | { type: "committed"; seats: readonly FlushedRow[] }
-  | { type: "stale"; seats: readonly FlushedRow[] };
+  /** The rows' outcomes are committed, and the claims stand: their next steps may run as soon as they are admitted, where
+   *  they have to be (ToExecutor "admitted"). `inputs`: of those that have signals or children. */
+  | { type: "committed"; tenancies: readonly number[]; inputs: readonly RunnerInputs[] }
+  /** The chains are over: the commit was refused, or has let the rows go (a cancel, a drain). Answered by "ended". */
+  | { type: "left"; tenancies: readonly number[] };
+
+/** What waits for the next step of a row, as a claim would have brought it (ClaimedRow). */
+export interface RunnerInputs extends FlushedRow {
+  inbox: JsonText | null;
+  children: JsonText | null;
+}
 
 /** What is told of one committed step. */
 export interface StepFacts {
