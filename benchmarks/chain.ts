@@ -7,11 +7,9 @@
 
 import { pokeChannel } from "#core/poke.js";
 import type { TestDatabase } from "../test/support/database.js";
-import { until } from "../test/support/until.js";
+import { emptyTable, TUNED, untilDrained } from "./backlog.js";
 import type { Benchmark } from "./bench.js";
 import { median } from "./report.js";
-
-const CHAIN_TIMEOUT_MS = 300_000;
 
 export const MODES = ["requeued", "inline"] as const;
 type Mode = (typeof MODES)[number];
@@ -24,11 +22,9 @@ export const chain: Benchmark = {
     const { steps = 0, instances = 0, rounds = 0, batch = 0, concurrency = 0, workers = 0 } = options;
     const database = await bench.createDatabase("chain");
     const config = {
+      ...TUNED,
       queues: { bench: concurrency },
       flushers: [{ queues: "all", maxBatch: batch, maxDelayMs: 20 }],
-      pollIntervalMs: 60_000,
-      maxPollIntervalMs: 60_000,
-      gc: false,
     };
     const node = await bench.startNode(database, config, workers);
     for (const mode of MODES)
@@ -57,19 +53,9 @@ async function measureChain(
   database: TestDatabase,
   { mode, steps, instances }: { mode: Mode; steps: number; instances: number },
 ): Promise<number> {
-  await database.query("TRUNCATE gen_durable CASCADE");
-  await database.query("VACUUM ANALYZE gen_durable");
-  const startMs = await insertInstances(database, { mode, steps, instances });
-  await until(
-    async () =>
-      (
-        await database.query(
-          "SELECT 1 FROM gen_durable WHERE queue = 'bench' AND status = 'runnable' LIMIT 1",
-        )
-      ).length === 0 &&
-      (await database.query("SELECT 1 FROM gen_durable WHERE status = 'executing' LIMIT 1")).length === 0,
-    { timeoutMs: CHAIN_TIMEOUT_MS, everyMs: 100, describe: `the node has run the ${mode} chains` },
-  );
+  await emptyTable(database);
+  const { startMs, lastId } = await insertInstances(database, { mode, steps, instances });
+  await untilDrained(database, lastId);
   const { done, end_ms: endMs } = await database.one<{ done: number; end_ms: number }>(
     `SELECT count(*) AS done, CAST(extract(epoch FROM max(updated_at)) * 1000 AS float8) AS end_ms
      FROM gen_durable WHERE status = 'done' AND result = jsonb_build_object('n', $1::int) AND visit = $1::int + 1`,
@@ -80,11 +66,11 @@ async function measureChain(
   return (instances * steps) / ((endMs - startMs) / 1_000);
 }
 
-/** Inserts in one transaction and pokes with its commit; returns the database's clock right after, in milliseconds. */
+/** Inserts in one transaction and pokes with its commit. */
 async function insertInstances(
   database: TestDatabase,
   { mode, steps, instances }: { mode: Mode; steps: number; instances: number },
-): Promise<number> {
+): Promise<{ startMs: number; lastId: number }> {
   const session = await database.session();
   try {
     await session.query("BEGIN");
@@ -95,10 +81,10 @@ async function insertInstances(
     );
     await session.query("SELECT pg_notify($1, 'bench')", [pokeChannel("gen_durable")]);
     await session.query("COMMIT");
-    const { rows } = await session.query<{ ms: number }>(
-      "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS float8) AS ms",
+    const { rows } = await session.query<{ ms: number; last: number }>(
+      `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS float8) AS ms, (SELECT max(id) FROM gen_durable) AS last`,
     );
-    return rows[0]?.ms ?? 0;
+    return { startMs: rows[0]?.ms ?? 0, lastId: rows[0]?.last ?? 0 };
   } finally {
     await session.end();
   }

@@ -170,7 +170,7 @@ describe("plans over 50,000 other executing rows", () => {
             expect([where, scans.length > 0]).toEqual([where, true]);
             expect([
               where,
-              scans.filter((scan) => !/using gen_durable_(pkey|correlation)/.test(scan)),
+              scans.filter((scan) => !/using gen_durable_(pkey|correlation|parent)/.test(scan)),
             ]).toEqual([where, []]);
             expect([where, /Hash Join|Merge Join|Seq Scan|Bitmap/.test(plan)]).toEqual([where, false]);
           }

@@ -258,6 +258,7 @@ test("FLU-19: a flush is answered once for the whole batch", async () => {
   expect(bench.messages.filter((message) => message.type === "flushed")).toEqual([
     {
       type: "flushed",
+      continued: [],
       committed: [{ seat: 1, generation: 1 }],
       stale: [{ seat: 2, generation: 1 }],
       pokes: [{ queue: "q", dueInMs: 0 }],
