@@ -13,21 +13,25 @@ WITH w AS MATERIALIZED (
     JOIN :schema.gen_durable_bucket_configs c ON c.kind = w.kind AND c.name = split_part(w.key, ':', 1)
 ),
 grabbed AS MATERIALIZED (
-  SELECT b.kind, b.key, b.shard, b.capacity, b.available, b.debt, b.last_refill
+  SELECT w.*, b.shard, b.capacity, b.available, b.debt, b.last_refill
     FROM w JOIN :schema.gen_durable_buckets b ON b.kind = w.kind AND b.key = w.key
    ORDER BY b.kind, b.key, b.shard
      FOR UPDATE OF b SKIP LOCKED
+),
+-- What somebody else has locked is told as it was committed. The membership is a hashed lookup; a join of two lists would
+-- compare each with each.
+found AS (
+  SELECT g.*, true AS grabbed FROM grabbed g
+  UNION ALL
+  SELECT w.*, b.shard, b.capacity, b.available, b.debt, b.last_refill, false
+    FROM w LEFT JOIN :schema.gen_durable_buckets b ON b.kind = w.kind AND b.key = w.key
+   WHERE ((w.kind, w.key, b.shard) IN (SELECT g.kind, g.key, g.shard FROM grabbed g)) IS NOT TRUE
 )
-SELECT w.kind, w.key, w.rate, w.total, w.shards, b.shard,
-       coalesce(g.capacity, b.capacity) AS capacity,
-       CASE WHEN w.kind = 'conc' THEN coalesce(g.available, b.available)
-            ELSE least(w.total / w.shards,
-                       coalesce(g.available, b.available) + w.rate / w.shards
-                         * (greatest(extract(epoch FROM now() - coalesce(g.last_refill, b.last_refill))::float8, 0)
-                            + $3::float8 / 1000)) END AS available,
-       coalesce(g.debt, b.debt) AS debt,
-       g.shard IS NOT NULL AS grabbed
-  FROM w
-  LEFT JOIN :schema.gen_durable_buckets b ON b.kind = w.kind AND b.key = w.key
-  LEFT JOIN grabbed g ON g.kind = b.kind AND g.key = b.key AND g.shard = b.shard
- ORDER BY w.kind, w.key, b.shard
+SELECT f.kind, f.key, f.rate, f.total, f.shards, f.shard, f.capacity,
+       CASE WHEN f.kind = 'conc' THEN f.available
+            ELSE least(f.total / f.shards,
+                       f.available + f.rate / f.shards
+                         * (greatest(extract(epoch FROM now() - f.last_refill)::float8, 0) + $3::float8 / 1000)) END AS available,
+       f.debt, f.grabbed
+  FROM found f
+ ORDER BY f.kind, f.key, f.shard

@@ -13,7 +13,7 @@ import { pauseAt } from "#core/pausePoint.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 import type { Session, TransactionTexts } from "#flusher/env.js";
 import { CLAIM_BYTES_MAX, type ClaimedRecord, type KnownDefinitions, loadRows, type Place } from "./claim.js";
-import type { Denial, Limiter } from "./limiter/limiter.js";
+import type { Admitted, Denial, Limiter } from "./limiter/limiter.js";
 
 /** CM2: below deadlock_timeout, so that two picks in each other's way are parted before the server calls it a deadlock. */
 const LOCK_TIMEOUT_MS = 100;
@@ -78,31 +78,39 @@ export interface LimitedClaim {
   seen: number;
   /** Rows that could have been claimed were left: there were more than asked for. */
   isCut: boolean;
-  /** Rows with limits among those that were looked at. */
-  limited: number;
+  /** Whether rows with limits were met. */
+  isLimited: boolean;
   denials: Denial[];
   /** Unconfigured keys of which a row executes, or of which one was claimed while others wait behind it. */
   busyKeys: string[];
+  /** Probed gates of which not every row was looked at. */
+  moreKeys: string[];
   unknown: UnknownRate[];
 }
 
-interface CandidateRecord {
-  id: number | null;
-  concurrency_key: string | null;
-  rate_limit: string | null;
-  weight: number;
-  gated: boolean;
-  has_inbox: boolean;
-  has_children: boolean;
+interface FactsRecord {
   seen: number;
   cut: boolean;
   limited: number;
   busy: string[] | null;
   followed: string[] | null;
+  more: string[] | null;
   unknown: string | null;
   reached: string | null;
+  rows: string | null;
   [column: string]: unknown;
 }
+
+/** A locked row, as lock_candidates.sql tells it. */
+type LockedRow = [
+  id: number,
+  concurrencyKey: string | null,
+  isGated: boolean,
+  rateLimit: string | null,
+  weight: number,
+  hasInbox: boolean,
+  hasChildren: boolean,
+];
 
 /**
  * The transaction of a pick, on a connection of the picker's own. The joins are nested loops, so that the statements write in
@@ -152,23 +160,17 @@ function isRefusal(error: unknown): boolean {
 async function pick(session: Session, env: LimitedEnv, request: LimitedRequest): Promise<LimitedClaim> {
   const { statements, transaction } = env;
   await session.command(transaction.begin);
-  const [facts, ...candidates] = await lockCandidates(session, statements, request);
+  const facts = await lockCandidates(session, statements, request);
   await pauseAt("pick.locked");
+  const locked = parse<LockedRow>(facts?.rows);
   const { admitted, denials } = await env.limiter.admit(
     session,
-    candidates.map(({ id, concurrency_key, rate_limit, weight, gated }) => ({
-      id: id ?? 0,
-      gate: gated ? concurrency_key : null,
-      rate: rate_limit,
-      weight,
-    })),
+    locked.map(([id, key, isGated, rate, weight]) => ({ id, gate: isGated ? key : null, rate, weight })),
   );
-  const records = await claimAdmitted(session, statements, request, { candidates, admitted }).catch(
-    (error) => {
-      const [alone] = admitted.length === 1 ? admitted : [];
-      throw alone !== undefined && isRefusal(error) ? new RowRefused(alone.id, error) : error;
-    },
-  );
+  const records = await claimAdmitted(session, statements, request, { locked, admitted }).catch((error) => {
+    const [alone] = admitted.length === 1 ? admitted : [];
+    throw alone !== undefined && isRefusal(error) ? new RowRefused(alone.id, error) : error;
+  });
   await pauseAt("pick.admitted");
   await session.command(transaction.commit);
   return {
@@ -177,21 +179,21 @@ async function pick(session: Session, env: LimitedEnv, request: LimitedRequest):
     reached: parse<Place>(facts?.reached),
     seen: facts?.seen ?? 0,
     isCut: facts?.cut ?? false,
-    limited: facts?.limited ?? 0,
+    isLimited: (facts?.limited ?? 0) > 0,
     denials,
     busyKeys: [...(facts?.busy ?? []), ...followedKeys(facts?.followed ?? [], records)],
+    moreKeys: facts?.more ?? [],
     unknown: parse<UnknownRate>(facts?.unknown),
   };
 }
 
-/** The facts first, then the locked rows. */
-function lockCandidates(
+async function lockCandidates(
   session: Session,
   statements: Statements,
   request: LimitedRequest,
-): Promise<CandidateRecord[]> {
+): Promise<FactsRecord | undefined> {
   const { places, known, excluded } = request;
-  return session.run<CandidateRecord>(statements.get("picker/lock_candidates"), [
+  const [facts] = await session.run<FactsRecord>(statements.get("picker/lock_candidates"), [
     request.queue,
     request.rowsMax,
     request.windowRows,
@@ -207,6 +209,7 @@ function lockCandidates(
     request.probes,
     request.without ?? [],
   ]);
+  return facts;
 }
 
 /** Claims in the order of the keys (CM2), and returns the rows in pick order. */
@@ -214,19 +217,14 @@ async function claimAdmitted(
   session: Session,
   statements: Statements,
   request: LimitedRequest,
-  {
-    candidates,
-    admitted,
-  }: {
-    candidates: readonly CandidateRecord[];
-    admitted: readonly { id: number; shard: number | null }[];
-  },
+  { locked, admitted }: { locked: readonly LockedRow[]; admitted: readonly Admitted[] },
 ): Promise<ClaimedRecord[]> {
   if (admitted.length === 0) return [];
-  const turns = new Map(candidates.map((candidate, turn) => [candidate.id, { turn, ...candidate }]));
-  const keyOf = ({ id, shard }: { id: number; shard: number | null }): string =>
-    shard === null ? (turns.get(id)?.concurrency_key ?? "") : "";
-  const ordered = [...admitted].sort((a, b) => compare(keyOf(a), keyOf(b)) || a.id - b.id);
+  const rows = new Map(locked.map((row, turn) => [row[0], { row, turn }]));
+  const keyOf = ({ id, shard }: Admitted): string => (shard === null ? (rows.get(id)?.row[1] ?? "") : "");
+  const ordered = admitted
+    .map((row) => ({ ...row, key: keyOf(row) }))
+    .sort((a, b) => compare(a.key, b.key) || a.id - b.id);
   const records = await session.run<ClaimedRecord>(statements.get("picker/claim_admitted"), [
     ordered.map(({ id }) => id),
     ordered.map(({ shard }) => shard),
@@ -234,11 +232,11 @@ async function claimAdmitted(
     request.leaseTtlMs,
   ]);
   for (const record of records) {
-    const candidate = turns.get(record.id);
-    record.has_inbox = candidate?.has_inbox ?? false;
-    record.has_children = candidate?.has_children ?? false;
+    const [, , , , , hasInbox, hasChildren] = rows.get(record.id)?.row ?? [];
+    record.has_inbox = hasInbox ?? false;
+    record.has_children = hasChildren ?? false;
   }
-  return records.sort((a, b) => (turns.get(a.id)?.turn ?? 0) - (turns.get(b.id)?.turn ?? 0));
+  return records.sort((a, b) => (rows.get(a.id)?.turn ?? 0) - (rows.get(b.id)?.turn ?? 0));
 }
 
 /** Of the keys behind whose heads others wait: those whose heads were claimed. */

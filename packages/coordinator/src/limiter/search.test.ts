@@ -8,9 +8,10 @@ const NOTHING: LimitedClaim = {
   reached: [],
   seen: 0,
   isCut: false,
-  limited: 1,
+  isLimited: true,
   denials: [],
   busyKeys: [],
+  moreKeys: [],
   unknown: [],
 };
 const PLACE = { priority: 0, eligibleAt: "2026-01-01 00:00:00+00", id: 7 };
@@ -80,7 +81,30 @@ test("SE3: a rate that has refilled is looked for at the front, without leaving 
     false,
   );
   step = search.begin(10, 52);
-  expect(step).toMatchObject({ isPeek: false, excluded: { rates: ["k"] } });
+  expect(step).toMatchObject({ isPeek: false, places: [PLACE], excluded: { rates: ["k"] } });
+});
+
+test("SE3: a peek that did not meet its rate at the front begins the search anew", () => {
+  const search = stalled("rate", 40);
+  const step = search.begin(10, 50);
+  expect(search.end(step, { ...NOTHING, seen: step.windowRows }, 51)).toBe(false);
+  expect(search.begin(10, 52)).toMatchObject({ isPeek: false, places: [] });
+});
+
+test("SE1: a probed gate of which a pick has not looked at every row is probed again", () => {
+  const search = stalled("conc");
+  search.freed("k", 5);
+  search.end(search.begin(10, 6), { ...NOTHING, moreKeys: ["k"] }, 7);
+  expect(search.begin(10, 8).probes).toEqual(["k"]);
+});
+
+test("every key that was freed is probed by the next pick, as many as it may claim rows", () => {
+  const search = new LimitedSearch(0);
+  const keys = Array.from({ length: 1_500 }, (_, n) => `k${n}`);
+  search.end(search.begin(1_000, 0), { ...NOTHING, busyKeys: keys }, 1);
+  for (const key of keys) search.freed(key, 2);
+  const { probes, excluded } = search.begin(1_000, 3);
+  expect([probes.length, excluded.keys.length]).toEqual([1_000, 500]);
 });
 
 test("SE2: a search that was poked begins anew, but not before it has lived twenty times as long as it took", () => {

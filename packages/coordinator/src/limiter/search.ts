@@ -16,6 +16,8 @@ const LIFE_MS_MIN = 100;
 const LIFE_FACTOR = 20;
 /** Rows beyond those wanted that a pick looks at: what other pickers have locked, siblings of a key. */
 const WINDOW_SPARE = 200;
+/** Freed keys that a pick looks up, where it wants fewer rows. */
+const PROBES_MIN = 100;
 /** A window that gave little is doubled, up to what a pick looks at in a few milliseconds. */
 const WINDOW_MAX = 5_000;
 /** Without limited rows for so long, the queue's picks are one statement again. */
@@ -63,9 +65,9 @@ export class LimitedSearch {
 
   begin(rowsMax: number, nowMs: number): SearchStep {
     if (this.#isPoked && nowMs >= this.#endsAtMs) this.#drop();
-    const { excluded, probes, hasDueRate } = this.#stalls.take(nowMs);
+    const { excluded, probes, hasDueRate } = this.#stalls.take(nowMs, Math.max(rowsMax, PROBES_MIN));
     const isPeek = hasDueRate && this.#places.size > 0;
-    const windowRows = 2 * rowsMax + WINDOW_SPARE;
+    const windowRows = rowsMax + WINDOW_SPARE;
     this.#isPicking = true;
     return {
       beganAtMs: nowMs,
@@ -80,13 +82,14 @@ export class LimitedSearch {
 
   /** Takes in what a pick found. Returns whether the search is over: nothing more can start now. */
   end(step: SearchStep, claim: LimitedClaim, nowMs: number): boolean {
-    if (claim.limited > 0) this.#metAtMs = nowMs;
+    if (claim.isLimited) this.#metAtMs = nowMs;
     for (const denial of claim.denials) this.#stalls.deny(denial, nowMs);
     for (const key of claim.busyKeys) this.#stalls.busy(key, nowMs);
     const isAll = claim.seen < step.windowRows && !claim.isCut;
-    // A peek that found nothing at the front must not be made for ever: the search begins anew.
-    const isVain = step.isPeek && !isAll && claim.rows.length === 0;
-    this.#stalls.settle(step.beganAtMs, claim.isCut || (step.isPeek && !isAll && !isVain));
+    // A peek that did not even meet its rate at the front must not be made for ever: the search begins anew.
+    const hasMet = claim.rows.length > 0 || claim.denials.some(({ kind }) => kind === "rate");
+    const isVain = step.isPeek && !isAll && !hasMet;
+    this.#stalls.settle(step.beganAtMs, claim.isCut || (step.isPeek && !isAll && !isVain), claim.moreKeys);
     if (isVain) this.#drop();
     for (const key of this.#freedMeanwhile) this.#stalls.freed(key, nowMs);
     this.#endPick();

@@ -13,8 +13,6 @@ const BUSY_MS_MIN = 4;
 const REFILL_MS_MIN = 5;
 /** Keys remembered; rows of further ones are looked at again by each pick. */
 const STALLS_MAX = 2_000;
-/** Keys looked up by one pick. */
-const PROBES_MAX = 100;
 
 interface Stall {
   kind: LimitKind;
@@ -72,8 +70,14 @@ export class Stalls {
     this.#look();
   }
 
-  /** What a pick leaves out and what it looks up; `hasDueRate`: a rate may have refilled, its rows stand where they stand. */
-  take(nowMs: number): {
+  /**
+   * What a pick leaves out, and what it looks up, at most `probesMax` keys; `hasDueRate`: a rate may have refilled, its rows
+   * stand where they stand.
+   */
+  take(
+    nowMs: number,
+    probesMax: number,
+  ): {
     excluded: { keys: string[]; rates: string[] };
     probes: string[];
     hasDueRate: boolean;
@@ -84,7 +88,7 @@ export class Stalls {
     this.#taken = [];
     for (const [name, stall] of this.#stalls) {
       const isDue = stall.dueAtMs <= nowMs;
-      if (!isDue || (stall.kind === "conc" && probes.length >= PROBES_MAX)) {
+      if (!isDue || (stall.kind === "conc" && probes.length >= probesMax)) {
         (stall.kind === "conc" ? excluded.keys : excluded.rates).push(stall.key);
         continue;
       }
@@ -97,10 +101,13 @@ export class Stalls {
 
   /**
    * The pick that began at `beganAtMs` is over: what it looked at and did not find full again is free. Where it has left
-   * rows of theirs (`hasLeft`), the keys are looked at again by the next one: their rows may stand behind the place.
+   * rows of theirs (`hasLeft`, or of some: `more`), the keys are looked at again by the next one: their rows may stand
+   * behind the place.
    */
-  settle(beganAtMs: number, hasLeft: boolean): void {
+  settle(beganAtMs: number, hasLeft: boolean, more: readonly string[] = []): void {
+    const left = new Set(more.map((key) => nameOf("conc", key)));
     for (const name of hasLeft ? [] : this.#taken) {
+      if (left.has(name)) continue;
       const stall = this.#stalls.get(name);
       if (stall !== undefined && stall.dueAtMs <= beganAtMs) this.#stalls.delete(name);
     }
