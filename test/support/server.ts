@@ -116,9 +116,9 @@ export class Server {
     );
   }
 
-  /** SIGKILL of the postmaster; its children notice and end. Resolves when it is gone. */
-  async kill(): Promise<void> {
-    await this.#end("SIGKILL");
+  /** SIGKILL of the postmaster (its children notice and end), or SIGQUIT, its own way to stop at once. Resolves when it is gone. */
+  async kill(signal: "SIGKILL" | "SIGQUIT" = "SIGKILL"): Promise<void> {
+    await this.#end(signal);
   }
 
   /** What the server has logged. */

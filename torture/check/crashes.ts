@@ -1,0 +1,19 @@
+import { count, findings, type Invariant } from "./invariant.js";
+
+/** Crashes: user code writes a line to a file before it does anything else, so what has begun is known. */
+export const crashes: Invariant = {
+  number: 12,
+  title: "Blame: a crash is charged only to a visit whose user code had begun",
+  check: async (scene) => ({
+    cases: await count(scene, "SELECT count(*) AS n FROM torture.history WHERE crashes > was_crashes"),
+    broken: await findings(
+      scene,
+      `SELECT h.id, 'visit ' || h.was_visit || ', attempt ' || h.was_attempt || ', was charged a crash under ' || h.was_claim
+              || ' and had not begun there' AS text
+         FROM torture.history h LEFT JOIN torture.nodes n ON n.node = split_part(h.was_claim, '/', 1)
+        WHERE h.crashes > h.was_crashes
+          AND NOT EXISTS (SELECT FROM torture.begun b WHERE b.id = h.id AND b.visit = h.was_visit AND b.attempt = h.was_attempt
+                             AND b.pid = n.pid)`,
+    ),
+  }),
+};

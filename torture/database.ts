@@ -1,0 +1,53 @@
+// Database: the harness's own connections to the run's server; opened again whenever a fault has cut them.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+
+const AGAIN_MS = 100;
+
+const INT8 = 20;
+const types = {
+  getTypeParser: (oid: number, format?: "text" | "binary") =>
+    oid === INT8 ? Number : pg.types.getTypeParser(oid, format as "text"),
+} as pg.CustomTypesConfig;
+
+export class Database {
+  readonly pool: pg.Pool;
+
+  constructor(url: string) {
+    this.pool = new pg.Pool({
+      connectionString: url,
+      max: 4,
+      types,
+      application_name: "torture",
+      // Slow commits are a fault of the engine's, not of ours.
+      options: "-c synchronous_commit=local",
+      connectionTimeoutMillis: 5_000,
+    });
+    this.pool.on("error", () => undefined);
+  }
+
+  /** Runs one statement; again when its connection was lost. */
+  async query<R extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+    for (;;) {
+      try {
+        return (await this.pool.query<R>(text, [...values])).rows;
+      } catch (error) {
+        if (!isLost(error)) throw error;
+        await sleep(AGAIN_MS);
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.pool.end();
+  }
+}
+
+function isLost(error: unknown): boolean {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  return (
+    (typeof code === "string" && /^(08|57P|ECONN|EPIPE)/.test(code)) ||
+    /terminated|timeout|closed/i.test(String(message))
+  );
+}

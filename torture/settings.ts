@@ -1,0 +1,60 @@
+// Settings: the configurations that nodes are started with. A generation is drawn from the seed; a change of configuration
+// is the next one, so limits go up and down, shards, flushers and queue concurrency change between restarts.
+
+import { resolve } from "node:path";
+import { randomOf } from "./seed.js";
+
+const MACHINES = ["chain", "poison", "waiting", "family", "sabotage"].map((name) =>
+  resolve(`torture/machines/${name}.ts`),
+);
+
+/** Short enough for a run of a minute; a lease is shorter than a node's silence, so that leases run out by themselves. */
+export const LEASE_TTL_MS = 4_000;
+export const NODE_TIMEOUT_MS = 6_000;
+
+/** Steps at most so many bytes; the poison is larger. */
+const PAYLOAD_BYTES_MAX = 65_536;
+
+/** Rates stay as they are, so that one bound holds for the whole run. */
+export const RATES = {
+  burst: { allowed: 150, period: 1_000, burst: 50 },
+  part: { allowed: 40, period: 1_000, burst: 15, shards: 2 },
+};
+
+/** The configuration of one generation, without the database. */
+export function configOf(seed: number, generation: number): Record<string, unknown> {
+  const random = randomOf(seed, "config", generation);
+  const flushers = random.pick([
+    undefined,
+    [{ queues: "all", maxBatch: 100, maxDelayMs: 5 }],
+    [
+      { queues: ["main"], maxBatch: 20, maxDelayMs: 2 },
+      { queues: "all", maxBatch: 200, maxDelayMs: 20 },
+    ],
+  ]);
+  return {
+    fsms: MACHINES,
+    queues: {
+      main: random.between(16, 40),
+      side: random.between(10, 20),
+      bulk: random.between(10, 30),
+    },
+    ...(flushers === undefined ? {} : { flushers }),
+    rateLimits: RATES,
+    concurrencyLimits: {
+      gate: { limit: random.between(2, 6), shards: random.between(1, 3) },
+      wide: { limit: random.between(6, 16), shards: random.between(1, 4) },
+    },
+    prefetch: random.pick(["auto", 0, 30]),
+    leaseTtlMs: LEASE_TTL_MS,
+    heartbeatIntervalMs: 1_000,
+    nodeTimeoutMs: NODE_TIMEOUT_MS,
+    reaper: { intervalMs: 500 },
+    gc: { intervalMs: 2_000, retentionMs: 3_600_000 },
+    pollIntervalMs: 250,
+    maxPollIntervalMs: 500,
+    drainTimeoutMs: 2_000,
+    maxPayloadBytes: PAYLOAD_BYTES_MAX,
+    workerHeapMb: 96,
+  };
+}
