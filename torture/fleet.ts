@@ -126,7 +126,7 @@ export class Fleet {
       ...node.log.split("\n").filter((line) => /ERR_GEN_DURABLE_INVARIANT/.test(line)),
     );
     if (berth.node !== node || this.#stopping || berth.isClosed) return;
-    this.ownEnds.push(`${node.name} (status ${node.exitCode}): ${node.lastRecords(50, 1).join(" ")}`);
+    this.ownEnds.push(`${node.name} (status ${node.exitCode}): ${node.lastWords}`);
     berth.node = undefined;
     setTimeout(() => {
       if (berth.node === undefined && !berth.isClosed && !this.#stopping && !berth.isBusy) this.start(berth);

@@ -86,10 +86,9 @@ export class NodeProcess {
     return this.#log;
   }
 
-  /** The last records of at least this bunyan level, as texts. */
-  lastRecords(level: number, count: number): string[] {
-    const lines = this.#log.split("\n").filter((line) => line.startsWith("{") && line.endsWith("}"));
-    return lines.filter((line) => Number(/"level":(\d+)/.exec(line)?.[1] ?? 0) >= level).slice(-count);
+  /** The last line that it wrote. */
+  get lastWords(): string {
+    return this.#log.trimEnd().split("\n").at(-1) ?? "";
   }
 
   signal(signal: NodeJS.Signals): void {

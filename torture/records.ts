@@ -16,7 +16,7 @@ const TABLES = `
     was_crashes int, crashes int, was_reaps int, reaps int, was_claim text, claim text, was_lease timestamptz,
     was_key text, key text, was_shard int, shard int, rate_limit text, weight float8,
     parent_id bigint, parent_visit int, pending int, guard text, cancels boolean, was_by text, by text,
-    state jsonb, result jsonb, last_error text, silent_ms float8);
+    state jsonb, result jsonb, last_error text, silent_ms float8, was_marked_at timestamptz);
   CREATE INDEX history_id ON torture.history (id, n);
   CREATE INDEX history_parent ON torture.history (parent_id, parent_visit) WHERE parent_id IS NOT NULL;
 
@@ -39,7 +39,7 @@ const TABLES = `
       INSERT INTO torture.history (op, id, fsm, w, was_status, status, was_step, step, was_visit, visit, was_attempt, attempt,
                                    was_crashes, crashes, was_reaps, reaps, was_claim, claim, was_lease, was_key, key,
                                    was_shard, shard, rate_limit, weight, parent_id, parent_visit, pending, guard, cancels,
-                                   was_by, by, state, result, last_error, silent_ms)
+                                   was_by, by, state, result, last_error, was_marked_at, silent_ms)
       VALUES (TG_OP, NEW.id, NEW.fsm, (NEW.state->>'w')::int, OLD.status, NEW.status, OLD.step, NEW.step, OLD.visit, NEW.visit,
               OLD.attempt, NEW.attempt, OLD.crashes, NEW.crashes, OLD.reaps, NEW.reaps, OLD.locked_by, NEW.locked_by,
               OLD.lease_expires_at, OLD.concurrency_key, NEW.concurrency_key, OLD.concurrency_shard, NEW.concurrency_shard,
@@ -47,7 +47,7 @@ const TABLES = `
               OLD.cancel_requested OR NEW.cancel_requested,
               torture.by_of(OLD.status::text, OLD.state, OLD.result, OLD.last_error),
               torture.by_of(NEW.status::text, NEW.state, NEW.result, NEW.last_error),
-              NEW.state, NEW.result, NEW.last_error,
+              NEW.state, NEW.result, NEW.last_error, OLD.started_at,
               CASE WHEN NEW.reaps > OLD.reaps THEN
                 (SELECT extract(epoch FROM clock_timestamp() - n.heartbeat_at) * 1000 FROM nodes n
                   WHERE n.id = split_part(OLD.locked_by, '/', 1)) END);

@@ -31,9 +31,8 @@ export class Random {
 
   /** @throws for an empty list */
   pick<T>(list: readonly T[]): T {
-    const item = list[this.between(0, list.length - 1)];
-    if (item === undefined) throw new Error("nothing to pick from");
-    return item;
+    if (list.length === 0) throw new Error("nothing to pick from");
+    return list[this.between(0, list.length - 1)] as T; // the index is within the list
   }
 
   /** A list of `count` values. */

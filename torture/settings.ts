@@ -9,8 +9,8 @@ const MACHINES = ["chain", "poison", "waiting", "family", "sabotage"].map((name)
 );
 
 /** Short enough for a run of a minute; a lease is shorter than a node's silence, so that leases run out by themselves. */
-export const LEASE_TTL_MS = 4_000;
-export const NODE_TIMEOUT_MS = 6_000;
+export const LEASE_TTL_MS = 5_000;
+export const NODE_TIMEOUT_MS = 8_000;
 
 /** Steps at most so many bytes; the poison is larger. */
 const PAYLOAD_BYTES_MAX = 65_536;

@@ -1,6 +1,13 @@
 import { count, findings, type Invariant } from "./invariant.js";
 
-/** Crashes: user code writes a line to a file before it does anything else, so what has begun is known. */
+/** A node that marks a row lets it begin at once, if it lives. */
+const MARK_MS = 20_000;
+
+/**
+ * Crashes: user code writes a line to a file before it does anything else, so what has begun is known. One exception: where
+ * the loss of a whole node must be known (suspects, and steps that must not run twice), the table says that a row begins
+ * before it does, and a node that dies in between is judged by that.
+ */
 export const crashes: Invariant = {
   number: 12,
   title: "Blame: a crash is charged only to a visit whose user code had begun",
@@ -13,7 +20,11 @@ export const crashes: Invariant = {
          FROM torture.history h LEFT JOIN torture.nodes n ON n.node = split_part(h.was_claim, '/', 1)
         WHERE h.crashes > h.was_crashes
           AND NOT EXISTS (SELECT FROM torture.begun b WHERE b.id = h.id AND b.visit = h.was_visit AND b.attempt = h.was_attempt
-                             AND b.pid = n.pid)`,
+                             AND b.pid = n.pid)
+          AND NOT (h.reaps > h.was_reaps AND h.was_marked_at IS NOT NULL
+                   AND (h.was_reaps > 0 OR h.was_crashes > 0 OR h.fsm = 'guarded')
+                   AND EXISTS (SELECT FROM torture.ends e WHERE e.pid = n.pid
+                                  AND e.at BETWEEN h.was_marked_at AND h.was_marked_at + interval '${MARK_MS} ms'))`,
     ),
   }),
 };

@@ -6,15 +6,12 @@ export const liveness: Invariant = {
   title: "Liveness: every instance ends",
   check: async (scene) => ({
     cases: await count(scene, "SELECT count(*) AS n FROM gen_durable.gen_durable"),
-    broken: [
-      ...scene.watched.overdue,
-      ...(scene.isQuiet
-        ? await findings(
-            scene,
-            `SELECT id, 'has not ended: it is ' || status || ' at visit ' || visit || ' of step ' || step AS text
-               FROM gen_durable.gen_durable WHERE status NOT IN ('done', 'failed')`,
-          )
-        : []),
-    ],
+    broken: scene.isQuiet
+      ? await findings(
+          scene,
+          `SELECT id, 'has not ended: it is ' || status || ' at visit ' || visit || ' of step ' || step AS text
+             FROM gen_durable.gen_durable WHERE status NOT IN ('done', 'failed')`,
+        )
+      : [],
   }),
 };

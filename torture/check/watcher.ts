@@ -10,15 +10,12 @@ const EVERY_MS = 150;
 /** A look that took longer was itself in trouble, and so was everybody else. */
 const STALL_MS = 1_000;
 const FINDINGS_MAX = 20;
-/** A lease that ran out so long ago should have been taken back. */
-const OVERDUE_MS = 20_000;
 
 export interface Watched {
   looks: number;
   exclusive: Finding[];
   gates: Finding[];
   parks: Finding[];
-  overdue: Finding[];
 }
 
 const LOOKS = {
@@ -41,13 +38,10 @@ const LOOKS = {
       FROM gen_durable.gen_durable g
       JOIN gen_durable.signals s ON s.target_id = g.id AND s.consumed_at IS NULL AND s.name = ANY (g.awaits)
      WHERE g.status = 'awaiting_signal' AND s.id <> ALL (g.await_seen)`,
-  overdue: `
-    SELECT id, 'executes under a lease that ran out at ' || lease_expires_at AS text FROM gen_durable.gen_durable
-     WHERE status = 'executing' AND lease_expires_at < now() - interval '${OVERDUE_MS} ms'`,
 } as const;
 
 export class Watcher {
-  readonly watched: Watched = { looks: 0, exclusive: [], gates: [], parks: [], overdue: [] };
+  readonly watched: Watched = { looks: 0, exclusive: [], gates: [], parks: [] };
   readonly #url: string;
   readonly #ledger: Ledger;
   #isOver = false;

@@ -29,7 +29,7 @@ export const poison = defineFsm({
   queue: "main",
   state: z.object({ ...common, how: z.enum(POISONS), mends: z.boolean() }),
   steps: {
-    poisoned: (ctx) => audited(ctx, () => spill(ctx.state.how, ctx as unknown as Loose)),
+    poisoned: (ctx) => audited(ctx, (by) => spill(ctx.state.how, by, ctx as unknown as Loose)),
     mended: (ctx) => audited(ctx, (by) => ctx.done({ w: ctx.state.w, by, mended: true })),
   },
   handle: (_error, ctx) =>
@@ -45,7 +45,7 @@ type Loose = Record<"next" | "scheduleChildren" | "done" | "stop", (...given: un
   state: object;
 };
 
-function spill(how: (typeof POISONS)[number], ctx: Loose): Outcome | Promise<Outcome> {
+function spill(how: (typeof POISONS)[number], by: string, ctx: Loose): Outcome | Promise<Outcome> {
   switch (how) {
     case "nul in result":
       return ctx.done("a\0b");
@@ -80,7 +80,7 @@ function spill(how: (typeof POISONS)[number], ctx: Loose): Outcome | Promise<Out
       return Promise.reject(Symbol("poison"));
     case "stray rejection":
       void Promise.reject(new Error("nobody catches this"));
-      return ctx.next("mended", ctx.state);
+      return ctx.next("mended", { ...ctx.state, by });
   }
 }
 
