@@ -30,7 +30,7 @@ export async function measureCeiling(
   const statements = new Statements("gen_durable");
   const picker = await database.connection({ role: "ceiling picker" });
   const flusher = await database.connection({ role: "ceiling flusher" });
-  await picker.run(statements.get("node/pin_plans"));
+  await picker.run(statements.get("picker/state_session"));
   await flusher.run(statements.get("flusher/state_session"), ["1000"]);
   const startMs = performance.now();
   let flushed = 0;

@@ -3,7 +3,8 @@
 -- Does:    applies every transition of the batch. A park looks once more for a matching signal that it has not seen: the
 --          row is locked since an earlier statement, so a delivery is either visible here or waits for our commit and
 --          then finds the parked row. The status is compared as text: a planner that sees the partial index on
---          executing rows would join the batch to that whole set.
+--          executing rows would join the batch to that whole set. And the id is an element of an array of one: an equality can be
+--          joined from either side, and a planner that has seen a small table reads the whole of it for the batch.
 -- Params:  arrays, one entry a row: $1 ids bigint[], $2 claims text[], $3 visits int[], $4 kinds text[] (next, inline,
 --          retry, await, children, done, stop), $5 attempts int[], $6 steps text[] and $7 states text[] (JSON; NULL keeps),
 --          $8 results text[] (JSON), $9 errors text[], $10 delays float8[] ms, $11 instants float8[] (ms since 1970),
@@ -90,7 +91,7 @@ WITH b AS MATERIALIZED (
     cancel_requested = false,
     updated_at = coalesce($20::timestamptz, now())
   FROM b
-  WHERE g.id = b.id AND g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit
+  WHERE g.id = ANY (ARRAY[b.id]) AND g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit
   RETURNING g.id, g.queue, g.status, g.eligible_at, g.await_deadline, b.kind = 'done' AND b.found AS inbox,
             b.kind = 'inline' AND b.found AS has_inbox, b.has_children
 )

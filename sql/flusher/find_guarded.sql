@@ -5,6 +5,6 @@
 -- Locks:   nothing.
 SELECT g.id
 FROM unnest($1::bigint[], $2::text[], $3::int[]) AS b (id, claim, visit)
-JOIN :schema.gen_durable AS g ON g.id = b.id
+JOIN :schema.gen_durable AS g ON g.id = ANY (ARRAY[b.id])
 WHERE g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit
 LIMIT 1

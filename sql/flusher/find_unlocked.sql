@@ -4,5 +4,5 @@
 -- Returns: id of each row that exists.
 -- Locks:   nothing.
 SELECT g.id
-FROM unnest($1::bigint[]) AS b (id)
-JOIN :schema.gen_durable AS g ON g.id = b.id
+FROM :schema.gen_durable AS g
+WHERE g.id = ANY ($1::bigint[])

@@ -18,7 +18,7 @@ WITH joined AS (
       THEN '{}' ELSE p.correlation_scope END,
     updated_at = coalesce($4::timestamptz, now())
   FROM unnest($1::bigint[], $2::int[], $3::int[]) AS b (id, round, ended)
-  WHERE p.id = b.id AND p.status::text = 'awaiting_children' AND p.visit = b.round
+  WHERE p.id = ANY (ARRAY[b.id]) AND p.status::text = 'awaiting_children' AND p.visit = b.round
   RETURNING p.queue, p.status
 )
 SELECT queue FROM joined WHERE status = 'runnable'

@@ -13,6 +13,6 @@ SELECT CAST(b.n AS int) AS n,
        g.correlation_key IS NOT NULL AND g.correlation_guard IS NULL AND g.correlation_scope <> '{}' AS enters,
        g.cancel_requested AS cancelled, g.fsm, g.fsm_version AS version, g.step, g.visit, g.attempt, g.parent_id, g.parent_visit
 FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS b (id, claim, n)
-JOIN :schema.gen_durable AS g ON g.id = b.id
-ORDER BY g.id
+JOIN :schema.gen_durable AS g ON g.id = ANY (ARRAY[b.id])
+ORDER BY g.id + 0
 FOR NO KEY UPDATE OF g SKIP LOCKED

@@ -15,14 +15,14 @@ WITH b AS MATERIALIZED (
 ), entering AS MATERIALIZED (
   SELECT g.id, g.correlation_key AS key, first_value(g.id) OVER same_key AS first,
          (SELECT o.id FROM :schema.gen_durable o WHERE o.correlation_guard = g.correlation_key AND o.id <> g.id LIMIT 1) AS occupant
-  FROM b JOIN :schema.gen_durable AS g ON g.id = b.id
+  FROM b JOIN :schema.gen_durable AS g ON g.id = ANY (ARRAY[b.id])
   WHERE b.becomes = ANY (g.correlation_scope)
   WINDOW same_key AS (PARTITION BY g.correlation_key ORDER BY g.id)
 ), released AS (
   UPDATE :schema.gen_durable AS g
   SET correlation_scope = '{}', updated_at = coalesce($6::timestamptz, now())
   FROM entering e
-  WHERE g.id = e.id AND ($5::boolean OR e.occupant IS NOT NULL OR e.first <> e.id)
+  WHERE g.id = ANY (ARRAY[e.id]) AND ($5::boolean OR e.occupant IS NOT NULL OR e.first <> e.id)
   RETURNING g.id
 )
 SELECT e.id, e.key, coalesce(e.occupant, nullif(e.first, e.id)) AS occupant

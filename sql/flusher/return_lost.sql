@@ -14,4 +14,4 @@ UPDATE :schema.gen_durable AS g SET
   concurrency_shard = NULL,
   updated_at = coalesce($4::timestamptz, now())
 FROM unnest($1::bigint[], $2::text[], $3::boolean[]) AS b (id, claim, begun)
-WHERE g.id = b.id AND g.locked_by = b.claim AND g.status::text = 'executing'
+WHERE g.id = ANY (ARRAY[b.id]) AND g.locked_by = b.claim AND g.status::text = 'executing'

@@ -36,8 +36,7 @@ function nodesOf(node: PlanNode): PlanNode[] {
 /** A session as the picker's own: pinned to the indexes; the statement prepared while the table is as it is now. */
 async function preparedSession() {
   const session = await database.session();
-  await session.query("SET plan_cache_mode = force_generic_plan");
-  await session.query(statements.get("node/pin_plans").text);
+  await session.query(statements.get("picker/state_session").text);
   await session.query(
     `PREPARE claim (text, int, text, float8, text[], int[], int[], timestamptz[], bigint[], timestamptz, float8, bigint[]) AS ${
       statements.get("picker/claim_runnable").text

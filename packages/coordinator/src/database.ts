@@ -138,7 +138,10 @@ export class Database {
       answerTimeoutMs: ANSWER_TIMEOUT_MS[lane],
       onLost: (error) => this.#lose(error),
     });
-    if (settings.prepare) await connection.run(this.statements.get("node/pin_plans"));
+    if (settings.prepare) {
+      const stateSession = lane === "picker" ? "picker/state_session" : "node/pin_plans";
+      await connection.run(this.statements.get(stateSession));
+    }
     return connection;
   }
 
