@@ -176,7 +176,8 @@ describe("plans over 50,000 other executing rows", () => {
               scans.filter((scan) => !/using gen_durable_(pkey|correlation|parent)/.test(scan)),
             ]).toEqual([where, []]);
             // Each by its id: a nested loop over the whole table has no condition.
-            const byId = plan.match(/using gen_durable_pkey on gen_durable.*\n +Index Cond: \(\(?id = /g) ?? [];
+            const byId =
+              plan.match(/using gen_durable_pkey on gen_durable.*\n +Index Cond: \(\(?id = /g) ?? [];
             expect([where, byId.length]).toEqual([where, scans.filter((scan) => /pkey/.test(scan)).length]);
             expect([where, /Hash Join|Merge Join|Seq Scan|Bitmap/.test(plan)]).toEqual([where, false]);
           }
