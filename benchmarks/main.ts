@@ -12,7 +12,6 @@ import { latency } from "./latency.js";
 import { limits } from "./limits.js";
 import { memory } from "./memory.js";
 import { Report } from "./report.js";
-import { starvation } from "./starvation.js";
 import { timers } from "./timers.js";
 
 const BENCHMARKS: readonly Benchmark[] = [
@@ -22,7 +21,6 @@ const BENCHMARKS: readonly Benchmark[] = [
   latency,
   insert,
   limits,
-  starvation,
   flat,
   timers,
   memory,

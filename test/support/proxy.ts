@@ -29,7 +29,7 @@ hooks.afterAll?.(async () => {
 
 export class TcpProxy {
   readonly #server: Server;
-  readonly #target: { host: string; port: number };
+  #target: { host: string; port: number };
   readonly #links = new Set<OpenLink>();
   /** Which new connections lead nowhere. */
   #swallows: (name: string) => boolean = () => false;
@@ -44,10 +44,9 @@ export class TcpProxy {
 
   /** Starts a proxy in front of the server that the URL names. */
   static async start(url: string): Promise<TcpProxy> {
-    const { hostname, port } = new URL(url);
     const server = createServer({ noDelay: true });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const proxy = new TcpProxy(server, { host: hostname, port: Number(port || "5432") });
+    const proxy = new TcpProxy(server, targetOf(url));
     open.add(proxy);
     return proxy;
   }
@@ -61,6 +60,11 @@ export class TcpProxy {
     const own = new URL(url);
     own.host = `127.0.0.1:${this.port}`;
     return own.href;
+  }
+
+  /** New connections go to another server, as a service's address moves at a failover. */
+  retarget(url: string): void {
+    this.#target = targetOf(url);
   }
 
   /** The open connections. */
@@ -126,7 +130,7 @@ export class TcpProxy {
     const link: OpenLink = { name: "", isBlackHoled: false, near, far };
     this.#links.add(link);
     const end = (): void => {
-      this.#links.delete(link);
+      if (near.destroyed && far.destroyed) this.#links.delete(link);
       // PX2: the other end of a black-holed connection learns nothing.
       if (link.isBlackHoled) return;
       near.destroy();
@@ -165,6 +169,11 @@ export class TcpProxy {
   #end(link: OpenLink, to: Socket): void {
     if (!link.isBlackHoled) to.end();
   }
+}
+
+function targetOf(url: string): { host: string; port: number } {
+  const { hostname, port } = new URL(url);
+  return { host: hostname, port: Number(port || "5432") };
 }
 
 /** PX1: the startup message is a list of names and values, each ended by a NUL. */

@@ -4,7 +4,7 @@
 // S3  stop() leaves neither a process nor a file behind, and neither does an end of this process without it (keeper.ts).
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { chownSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { chownSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,6 +18,8 @@ export interface ServerOptions {
   fsync?: boolean;
   /** Server settings on top of the defaults below. */
   settings?: Record<string, string | number>;
+  /** Begin as a copy of this running server, and follow it. */
+  standbyOf?: Server;
 }
 
 const START_TIMEOUT_MS = 30_000;
@@ -57,7 +59,8 @@ export class Server {
   static async start(options: ServerOptions = {}): Promise<Server> {
     const server = new Server(findBinaries(), options);
     try {
-      server.#initialise();
+      if (options.standbyOf === undefined) server.#initialise();
+      else await server.#copy(options.standbyOf);
       for (let attempt = 1; ; attempt++) {
         server.#port = await freePort();
         try {
@@ -78,6 +81,10 @@ export class Server {
     return `postgres://postgres@127.0.0.1:${this.#port}/${database}`;
   }
 
+  get port(): number {
+    return this.#port;
+  }
+
   get pid(): number | undefined {
     return this.#child?.pid;
   }
@@ -89,6 +96,11 @@ export class Server {
       port: this.#port,
       ...(this.#options.fsync === true ? {} : { fsync: "off", full_page_writes: "off" }),
       ...this.#options.settings,
+      ...(this.#options.standbyOf === undefined
+        ? {}
+        : {
+            primary_conninfo: `host=127.0.0.1 port=${this.#options.standbyOf.port} user=postgres application_name=standby`,
+          }),
     };
     const log = openSync(this.logFile, "a");
     const child = spawn(
@@ -139,6 +151,42 @@ export class Server {
     const exit = new Promise<void>((resolve) => child.once("exit", () => resolve()));
     child.kill(signal);
     await exit;
+  }
+
+  /** A base backup by the low-level way: the embedded binaries have no pg_basebackup. */
+  async #copy(primary: Server): Promise<void> {
+    const client = new pg.Client({ connectionString: primary.url() });
+    await client.connect();
+    try {
+      const { rows } = await client.query<{ version: number }>(
+        "SELECT current_setting('server_version_num')::int AS version",
+      );
+      const isOld = (rows[0]?.version ?? 0) < 150_000;
+      const data = join(this.folder, "data");
+      await client.query(
+        isOld ? "SELECT pg_start_backup('copy', true, false)" : "SELECT pg_backup_start('copy', true)",
+      );
+      const { status, stderr } = spawnSync("cp", ["-a", join(primary.folder, "data"), data], {
+        cwd: this.folder,
+        encoding: "utf8",
+        ...this.#binaries.user,
+      });
+      if (status !== 0) throw new Error(`copying the primary failed: ${stderr}`);
+      const { rows: ended } = await client.query<{ labelfile: string }>(
+        `SELECT labelfile FROM ${isOld ? "pg_stop_backup(false, false)" : "pg_backup_stop(false)"}`,
+      );
+      rmSync(join(data, "postmaster.pid"), { force: true });
+      for (const [file, text] of [
+        ["backup_label", ended[0]?.labelfile ?? ""],
+        ["standby.signal", ""],
+      ] as const) {
+        writeFileSync(join(data, file), text);
+        const { user } = this.#binaries;
+        if (user !== undefined) chownSync(join(data, file), user.uid, user.gid);
+      }
+    } finally {
+      await client.end();
+    }
   }
 
   #initialise(): void {

@@ -1,5 +1,6 @@
 // Exit: how a command ends. Documented in docs/cli.md; scripts rely on it.
 
+import { messageWithAdvice } from "#core/database/advice.js";
 import { GenDurableError } from "#core/errors.js";
 import { maskText } from "./mask.js";
 import { stderrColors } from "./output.js";
@@ -13,7 +14,8 @@ export const EXIT = {
 } as const;
 
 /** Usage errors by kind whose cause is the surroundings, not the words: they are failures. */
-const SURROUNDINGS = /^ERR_GEN_DURABLE_(EMBEDDED_|NOT_MIGRATED$|SCHEMA_TOO_NEW$|COMPILE_FOLDER$)/;
+const SURROUNDINGS =
+  /^ERR_GEN_DURABLE_(EMBEDDED_|NOT_MIGRATED$|NOT_ALLOWED$|PORT_TAKEN$|SCHEMA_TOO_NEW$|COMPILE_FOLDER$)/;
 
 /** A command's answer is no: it says so on stderr and exits 1, without a stack. */
 export class Refusal extends Error {}
@@ -22,7 +24,7 @@ export class Refusal extends Error {}
 export function reportError(error: unknown): number {
   const isDebugging = process.env.GEN_DURABLE_DEBUG !== undefined && process.env.GEN_DURABLE_DEBUG !== "0";
   const { red, dim } = stderrColors();
-  const lines = [`${red("error:")} ${maskText(describe(error))}`];
+  const lines = [`${red("error:")} ${maskText(messageWithAdvice(error))}`];
   if (isDebugging) lines.push(dim(maskText(stackOf(error))));
   else if (!(error instanceof GenDurableError) && !(error instanceof Refusal))
     lines.push(dim("(GEN_DURABLE_DEBUG=1 shows where)"));
@@ -30,14 +32,6 @@ export function reportError(error: unknown): number {
   if (error instanceof GenDurableError && error.kind === "usage" && !SURROUNDINGS.test(error.code))
     return EXIT.usage;
   return EXIT.failure;
-}
-
-/** A refused connection to several addresses arrives as an error without a message of its own. */
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  if (error.message !== "") return error.message;
-  const parts = error instanceof AggregateError ? error.errors.map((part) => describe(part)) : [];
-  return parts.length > 0 ? [...new Set(parts)].join("; ") : error.name;
 }
 
 function stackOf(error: unknown): string {

@@ -4,6 +4,7 @@
 import { Command, CommanderError } from "commander";
 import { cancelCommand } from "./commands/cancel.js";
 import { dbCommand } from "./commands/db.js";
+import { grantsCommand } from "./commands/grants.js";
 import { initCommand } from "./commands/init.js";
 import { insertCommand } from "./commands/insert.js";
 import { limitsCommand } from "./commands/limits.js";
@@ -15,7 +16,6 @@ import { showCommand } from "./commands/show.js";
 import { signalCommand } from "./commands/signal.js";
 import { startCommand } from "./commands/start.js";
 import { statusCommand } from "./commands/status.js";
-import { versionsCommand } from "./commands/versions.js";
 import { EXIT, reportError } from "./exit.js";
 import { tolerateClosedPipes } from "./output.js";
 import { packageVersion } from "./version.js";
@@ -44,6 +44,7 @@ function buildProgram(): Command {
     initCommand(),
     startCommand(),
     migrateCommand(),
+    grantsCommand(),
     insertCommand(),
     signalCommand(),
     statusCommand(),
@@ -52,7 +53,6 @@ function buildProgram(): Command {
     retryCommand(),
     cancelCommand(),
     nodesCommand(),
-    versionsCommand(),
     limitsCommand(),
     dbCommand(),
   ])

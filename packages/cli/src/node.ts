@@ -25,6 +25,8 @@ export interface StartOptions {
   configFile?: string;
   /** Settings that go before all others, as the command line's flags do. */
   flags?: SettingFlags;
+  /** Ends a start that waits for its database: during a failover it waits for up to a minute. */
+  signal?: AbortSignal;
   /** Where log lines go. Default: stderr. */
   log?: NodeLog;
 }
@@ -67,6 +69,8 @@ export async function startNode(config: GenDurableConfig, options: StartOptions 
   log.write("info", `the database is ${chosen.text}`, { schema: database.schema });
   return runNode({
     settings: { ...resolved.settings, database, modules },
+    databaseText: chosen.text,
+    signal: options.signal,
     version: packageVersion(),
     log,
     once: options.once ?? false,

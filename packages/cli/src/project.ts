@@ -11,6 +11,7 @@ import { Statements } from "#core/database/statements.js";
 import { UsageError } from "#core/errors.js";
 import { shortPath } from "./compile.js";
 import { loadConfigFile } from "./configFile.js";
+import { connectionError } from "./connectionError.js";
 import { chooseDatabase } from "./databaseChoice.js";
 import type { DatabaseFlags } from "./options.js";
 
@@ -69,6 +70,9 @@ export async function withProject<T>(
   }
 }
 
+/** Counting a large table takes a while; nothing takes so long. */
+const ANSWER_TIMEOUT_MS = 600_000;
+
 export interface OpenDatabase extends Project {
   connection: Connection;
   statements: Statements;
@@ -94,11 +98,9 @@ export async function withDatabaseConnection<T>(
 /** One connection to the project's database. @throws an error that says which database did not answer */
 export async function openConnection({ settings, databaseText }: Project): Promise<Connection> {
   try {
-    return await Connection.open(settings.database, { role: "cli" });
+    return await Connection.open(settings.database, { role: "cli", answerTimeoutMs: ANSWER_TIMEOUT_MS });
   } catch (error) {
-    const reason =
-      error instanceof AggregateError ? error.errors.map(String).join("; ") : (error as Error).message;
-    throw new Error(`the database does not answer: ${reason}\n  it is ${databaseText}`, { cause: error });
+    throw connectionError(error, databaseText);
   }
 }
 

@@ -1,18 +1,20 @@
 // Coordinator: one node's work, put together: pickers claim, the crew runs, flushers commit, the reaper takes back.
 // Owns:     every part below; all of them live in this one thread.
-// Receives: drain, observe, renamed.   Sends: ready, refused, health, steps, event, log, fatal, drained.   (core/src/protocol/node.ts)
+// Receives: drain, observe, renamed, suspect.   Sends: ready, refused, health, steps, event, log, fatal, drained.   (core/src/protocol/node.ts)
 // CO1  Nothing is picked before the definitions are loaded, the flushers stand and the catalogue is written.
 // CO2  A row is held from its claim until a flusher has committed it, given it back, or found it lost.
 // CO3  Crash-only: what a part cannot handle is `fatal`, and the process ends.
 
 import type { MessagePort } from "node:worker_threads";
+import { lossOf } from "#core/database/advice.js";
+import { isSilence } from "#core/database/failure.js";
 import { unreachable } from "#core/errors.js";
 import { Ledger } from "#core/ledger.js";
 import type { CatalogueEntry } from "#core/protocol/executor.js";
 import type { ContinuedRow, FlushedRow, FromFlusher, QueueDue } from "#core/protocol/flusher.js";
 import type { CoordinatorTask, FromCoordinator, ToCoordinator } from "#core/protocol/node.js";
 import { Pulse } from "#core/pulse.js";
-import { enterCatalogue, enterKnown, knownDefinitions } from "./catalogue.js";
+import { enterCatalogue, knownDefinitions } from "./catalogue.js";
 import { pickTransaction } from "./claimLimited.js";
 import { Collector } from "./collector.js";
 import { Crew } from "./crew/crew.js";
@@ -103,6 +105,7 @@ export class Coordinator {
       queueCount: this.#queues.length,
       report: this.#report,
       beforeBack: () => this.#extendLeases({ all: true }).then(() => undefined),
+      onAway: (error) => this.#connectionChanged("coordinator", error),
       onChange: (isUp) => this.#databaseChanged(isUp),
     });
     this.#lease = new Lease({
@@ -194,6 +197,9 @@ export class Coordinator {
 
   receive(message: ToCoordinator): void {
     switch (message.type) {
+      case "suspect":
+        this.#suspect();
+        return;
       case "drain":
         void this.#drain();
         return;
@@ -225,7 +231,6 @@ export class Coordinator {
       return;
     this.#phase = "running";
     await enterCatalogue(this.#database, this.#report, this.#task.settings, catalogue);
-    await enterKnown(this.#database, this.#node, catalogue);
     // A drain may have been asked for meanwhile.
     if ((this.#phase as string) !== "running") return;
     this.#pickers = makePickers({
@@ -353,6 +358,7 @@ export class Coordinator {
         return;
       case "database":
         this.#flusherUp[flusher] = message.up;
+        this.#connectionChanged(`flusher ${flusher}`, message.up ? undefined : message.error);
         this.#tellHealth();
         if (message.up) for (const picker of this.#pickers) picker.look();
         return;
@@ -418,7 +424,7 @@ export class Coordinator {
     return new Listener({
       settings: database,
       report: this.#report,
-      isDatabaseUp: () => this.#database.isUp,
+      onConnection: (error) => this.#connectionChanged("listener", error),
       isOwnFlusher: (processId) => this.#flusherProcess.includes(processId),
       ...heard,
       onCatchUp: () => this.#lookEverywhere(),
@@ -459,7 +465,20 @@ export class Coordinator {
     return report.locked > 0 ? heartbeatIntervalMs / LOCKED_LEASE_PART : heartbeatIntervalMs;
   }
 
+  #suspect(): void {
+    this.#database.suspect();
+    this.#flushers.suspect();
+  }
+
+  /** `error`: why a part has no connection; undefined: it has one. */
+  #connectionChanged(part: string, error: unknown): void {
+    if (isSilence(error)) this.#suspect();
+    if (error === undefined) this.#send({ type: "connection", part, isUp: true });
+    else this.#send({ type: "connection", part, isUp: false, error: lossOf(error) });
+  }
+
   #databaseChanged(isUp: boolean): void {
+    if (isUp) this.#connectionChanged("coordinator", undefined);
     this.#tellHealth();
     if (isUp) this.#lookEverywhere();
   }
@@ -467,7 +486,6 @@ export class Coordinator {
   /** The old id was declared dead: what has not begun goes back, if it is still ours; new claims carry the new id. */
   #renamed(node: string): void {
     this.#node = node;
-    this.#guard(enterKnown(this.#database, node, this.#catalogue ?? []));
     this.#handBack([...this.#crew.recallUnstarted(), ...this.#pickers.flatMap((picker) => picker.recall())]);
     this.#leaseDuty.wake();
   }

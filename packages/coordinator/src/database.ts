@@ -1,19 +1,20 @@
 // Database: the coordinator's connections. Pickers share a few, the keeper's short duties (leases, timers, marks) have
 // one, the sweeper's long ones (reaper, collector) have one. Opened when first needed.
 // DB1  A part's statement never waits behind another lane's: a long sweep cannot delay a lease.
-// DB2  A lost connection is reopened with backoff (returns.ts), for ever. One log line when the database goes, one when it is back.
+// DB2  A lost connection is reopened with backoff (returns.ts), for ever. Main is told when the database goes and when it is back.
 // DB3  A connection on which the server has refused a statement for no reason of the data's is replaced: its prepared plans may
 //      be of another time (a schema that was migrated under them).
 // DB4  While it is down every run() rejects at once. When it is back, leases are extended (`beforeBack`) before
 //      anything is picked.
+// DB5  Where one connection was gone without a word, idle ones are not trusted: each would cost its own patience to find out.
 
 import { setTimeout as delay } from "node:timers/promises";
 import { Connection } from "#core/database/connection.js";
-import { classifyFailure } from "#core/database/failure.js";
+import { classifyFailure, isSilence } from "#core/database/failure.js";
 import { Statements } from "#core/database/statements.js";
 import { TransientError } from "#core/errors.js";
 import type { DatabaseSettings } from "#core/settings.js";
-import { describeServerError, type Report } from "./report.js";
+import type { Report } from "./report.js";
 import { Returns } from "./returns.js";
 
 export type Lane = "picker" | "keeper" | "sweeper";
@@ -21,7 +22,7 @@ export type Lane = "picker" | "keeper" | "sweeper";
 /** Queues share picker connections: a pick takes milliseconds, and each connection is a process of the server's. */
 const PICKER_CONNECTIONS_MAX = 4;
 /** A statement without an answer for so long means that the peer is gone without a word (half open). */
-const ANSWER_TIMEOUT_MS: Record<Lane, number> = { picker: 30_000, keeper: 15_000, sweeper: 300_000 };
+const ANSWER_TIMEOUT_MS: Record<Lane, number> = { picker: 15_000, keeper: 15_000, sweeper: 60_000 };
 
 type Phase = { name: "up" } | { name: "returning" } | { name: "down" } | { name: "closed" };
 
@@ -40,6 +41,8 @@ export interface DatabaseOptions {
   beforeBack(): Promise<void>;
   /** Called when it goes, and when it is back for everybody. */
   onChange(isUp: boolean): void;
+  /** Called with what is in the way, when it goes and for each try in vain to come back. */
+  onAway(error: unknown): void;
 }
 
 export class Database {
@@ -81,6 +84,15 @@ export class Database {
       throw error;
     } finally {
       this.#release(lane, connection, isSpent);
+    }
+  }
+
+  /** DB5: drops the connections that nobody uses at this moment; they are opened anew when they are needed. */
+  suspect(): void {
+    for (const lane of Object.values(this.#lanes)) {
+      const idle = lane.idle.splice(0);
+      lane.open -= idle.length;
+      for (const connection of idle) void connection.close();
     }
   }
 
@@ -154,9 +166,8 @@ export class Database {
       for (const waiter of lane.waiting.splice(0)) waiter.reject(down());
     }
     if (!wasUp) return;
-    this.#options.report.log("warn", "the connection to the database is lost; it is being reopened", {
-      err: describeServerError(error),
-    });
+    if (isSilence(error)) this.suspect();
+    this.#options.onAway(error);
     this.#options.onChange(false);
     void this.#reconnect();
   }
@@ -174,9 +185,6 @@ export class Database {
       if (await this.#tryReturn()) break;
     }
     this.#returns.back(performance.now());
-    this.#options.report.log("info", "the connection to the database is back", {
-      awayMs: Math.round(performance.now() - sinceMs),
-    });
     this.#options.onChange(true);
   }
 
@@ -188,6 +196,7 @@ export class Database {
     } catch (error) {
       if (this.isClosed) return false;
       this.#phase = { name: "down" };
+      this.#options.onAway(error);
       this.#options.report.trouble("returning to the database", error);
       return false;
     }

@@ -6,7 +6,7 @@ import { type MessagePort, Worker } from "node:worker_threads";
 import type { LedgerMemory } from "#core/ledger.js";
 import type { FlusherTask, FromFlusher, LostRow, ToFlusher } from "#core/protocol/flusher.js";
 import type { FlusherSettings, NodeSettings } from "#core/settings.js";
-import { chainTrustMs } from "./lease.js";
+import { trustMs } from "./lease.js";
 
 /** Without specs: one flusher a queue, at most so many; each is a thread and a connection. */
 const DEFAULT_FLUSHERS_MAX = 4;
@@ -63,7 +63,7 @@ export class Flushers {
         maxBatch: spec.maxBatch,
         maxDelayMs: spec.maxDelayMs,
         leaseTtlMs: options.settings.leaseTtlMs,
-        trustMs: chainTrustMs(options.settings.leaseTtlMs),
+        trustMs: trustMs(options.settings.leaseTtlMs),
         node: options.node,
         poke: options.settings.poke,
       }),
@@ -90,6 +90,11 @@ export class Flushers {
 
   handBack(flusher: number, rows: readonly LostRow[]): void {
     if (rows.length > 0) this.#send(flusher, { type: "handBack", rows });
+  }
+
+  /** A connection was gone without a word: theirs may be too. */
+  suspect(): void {
+    for (let flusher = 0; flusher < this.#workers.length; flusher++) this.#send(flusher, { type: "suspect" });
   }
 
   /** Each answers "drained" when everything it holds is committed or given back. */

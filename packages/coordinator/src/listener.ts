@@ -4,6 +4,8 @@
 // LI2  The connection is heart-beaten; lost or half open, that is noticed within 15 s, and it is reopened with backoff,
 //      for ever. What was missed meanwhile is caught up by one pick of every queue (`onCatchUp`).
 // LI3  Notifications of our own, and of this node's flushers, are ignored: the coordinator knows already.
+// LI4  A pooler in transaction mode cannot carry LISTEN: it says yes, and nothing is ever heard. Where the connection turns out
+//      to go through one, that is said once, and the polls find the work. Pokes are still sent: NOTIFY passes.
 
 import { setTimeout as delay } from "node:timers/promises";
 import { monotonicMs } from "#core/clock.js";
@@ -12,7 +14,7 @@ import { quoteIdentifier, Statements } from "#core/database/statements.js";
 import { decodePoke, encodePoke, PokeGate, pokeChannel } from "#core/poke.js";
 import type { QueueDue } from "#core/protocol/flusher.js";
 import type { DatabaseSettings } from "#core/settings.js";
-import { describeServerError, type Report } from "./report.js";
+import type { Report } from "./report.js";
 
 const BEAT_INTERVAL_MS = 5_000;
 /** LI2: an interval and this together stay below 15 s. */
@@ -25,8 +27,8 @@ export interface ListenerOptions {
   report: Report;
   /** Whether a session's server process serves a flusher of this node. */
   isOwnFlusher(processId: number): boolean;
-  /** Whether the loss of this connection deserves a line of its own: not while the database is down for everybody. */
-  isDatabaseUp(): boolean;
+  /** The connection is lost or cannot be opened, and why; undefined: it stands. */
+  onConnection(error: unknown): void;
   onPoke(queue: string, dueInMs: number): void;
   onCancel(id: number): void;
   onCatchUp(): void;
@@ -40,11 +42,16 @@ export class Listener {
   readonly #gate: PokeGate;
   readonly #abort = new AbortController();
   #connection: Connection | undefined;
+  /** LI4. */
+  #isDeaf = false;
   #running: Promise<void> | undefined;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
-    this.#settings = { ...options.settings, url: options.settings.listenUrl ?? options.settings.url };
+    const { settings } = options;
+    // A URL of its own is a direct one: a session there keeps what it is told.
+    this.#settings =
+      settings.listenUrl === undefined ? settings : { ...settings, url: settings.listenUrl, prepare: true };
     this.#statements = new Statements(options.settings.schema);
     this.#channel = pokeChannel(options.settings.schema);
     this.#gate = new PokeGate({ send: (payloads) => this.#send(payloads), nowMs: monotonicMs });
@@ -71,28 +78,17 @@ export class Listener {
   /** One round a connection, until stopped. */
   async #listen(): Promise<void> {
     let isFirst = true;
-    let isTold = false;
     let pauseMs = 0;
     while (!this.#abort.signal.aborted) {
       const lost = await this.#listenOnce(() => {
         pauseMs = 0;
+        this.#options.onConnection(undefined);
         if (!isFirst) this.#options.onCatchUp();
-        if (isTold) this.#options.report.log("info", "pokes of other processes are heard again");
         isFirst = false;
-        isTold = false;
       });
       this.#connection = undefined;
       if (this.#abort.signal.aborted) return;
-      if (!isTold && this.#options.isDatabaseUp()) {
-        isTold = true;
-        this.#options.report.log(
-          "warn",
-          "pokes of other processes are not heard; the connection is being reopened",
-          {
-            err: describeServerError(lost),
-          },
-        );
-      }
+      this.#options.onConnection(lost);
       await delay(pauseMs * (0.75 + Math.random() / 2), undefined, { signal: this.#abort.signal }).catch(
         () => undefined,
       );
@@ -121,9 +117,10 @@ export class Listener {
       return error;
     }
     this.#connection = connection;
-    const beat = setInterval(() => connection.command("SELECT 1").catch(lose), BEAT_INTERVAL_MS);
+    if (connection.isPooled && !this.#settings.prepare) this.#fallBack();
+    const beat = setInterval(() => this.#beat(connection).catch(lose), BEAT_INTERVAL_MS);
     try {
-      await connection.command(`LISTEN ${quoteIdentifier(this.#channel)}`);
+      if (!this.#isDeaf) await connection.command(`LISTEN ${quoteIdentifier(this.#channel)}`);
       onOpen();
       return await Promise.race([lost, aborted(this.#abort.signal)]);
     } catch (error) {
@@ -132,6 +129,22 @@ export class Listener {
       clearInterval(beat);
       await connection.close();
     }
+  }
+
+  async #beat(connection: Connection): Promise<void> {
+    const [row] = await connection.run<{ process: number }>(this.#statements.get("node/read_process"));
+    // A pooler in session mode keeps the process for as long as the connection stands.
+    if (connection.isPooled && row?.process !== connection.serverProcess) this.#fallBack();
+  }
+
+  /** LI4. */
+  #fallBack(): void {
+    if (this.#isDeaf) return;
+    this.#isDeaf = true;
+    this.#options.report.log(
+      "warn",
+      'the database is behind a pooler in transaction mode, which cannot carry LISTEN: this node finds the work of other processes by polling; name a direct URL in database.listenUrl (GEN_DURABLE_LISTEN_URL), or set poke to "none"',
+    );
   }
 
   #receive(payload: string): void {

@@ -4,6 +4,7 @@
 //     REPEAT_LOG_MS for one place, and the part tries again.
 
 import { monotonicMs } from "#core/clock.js";
+import { messageWithAdvice } from "#core/database/advice.js";
 import { classifyFailure } from "#core/database/failure.js";
 import { EVENTS, type EventName } from "#core/events.js";
 
@@ -70,9 +71,9 @@ export function isServerRefusal(error: unknown): boolean {
 
 /** The facts of an error that help its reader, without the statement's values. */
 export function describeServerError(error: unknown): Record<string, unknown> {
-  const { message, code, constraint } = error as Record<string, unknown>;
+  const { code, constraint } = error as Record<string, unknown>;
   return {
-    message,
+    message: messageWithAdvice(error),
     ...(code === undefined ? {} : { code }),
     ...(constraint === undefined ? {} : { constraint }),
   };

@@ -7,6 +7,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { monotonicMs } from "#core/clock.js";
+import { lossOf } from "#core/database/advice.js";
 import { Connection } from "#core/database/connection.js";
 import { classifyFailure } from "#core/database/failure.js";
 import { Statements } from "#core/database/statements.js";
@@ -31,7 +32,7 @@ import { fateOf, readServer } from "./recovery.js";
 const REOPEN_DELAY_MS = 50;
 const REOPEN_DELAY_MS_MAX = 2_000;
 /** A statement without an answer for so long: the peer is gone without a word. What it did is asked on a new connection. */
-const ANSWER_TIMEOUT_MS = 30_000;
+const ANSWER_TIMEOUT_MS = 15_000;
 
 export interface CommitterOptions {
   database: DatabaseSettings;
@@ -47,10 +48,10 @@ export class Committer {
   readonly #env: FlushEnv;
   #connection: Connection | undefined;
   #server: string | null = null;
-  #lastError: unknown;
   /** Tries to connect in a row that failed; at least 1 while the last connection has brought nothing to its end. */
   #failures = 0;
-  #downSinceMs: number | undefined;
+  #isDown = false;
+  #working = 0;
   #closing = false;
   /** What the gate gives up when it is closed. */
   readonly #lastPokes: string[] = [];
@@ -128,8 +129,7 @@ export class Committer {
     if (poke === null || this.#connection === undefined || this.#connection.isLost) return;
     try {
       await this.#connection.run(statements.get("flusher/poke_queues"), [poke.channel, textArray(payloads)]);
-    } catch (error) {
-      this.#lastError = error;
+    } catch {
       this.#drop();
     }
   }
@@ -142,8 +142,22 @@ export class Committer {
     await this.#connection?.close();
   }
 
+  /** Opens the connection anew at its next use, unless it is at work: then its own patience decides. */
+  suspect(): void {
+    if (this.#working === 0) this.#drop();
+  }
+
   /** Runs `body` until the connection holds for the whole of it. */
   async #run<T>(body: (connection: Connection) => Promise<T>): Promise<T> {
+    this.#working++;
+    try {
+      return await this.#insist(body);
+    } finally {
+      this.#working--;
+    }
+  }
+
+  async #insist<T>(body: (connection: Connection) => Promise<T>): Promise<T> {
     let puzzled = false;
     for (;;) {
       try {
@@ -156,7 +170,9 @@ export class Committer {
         const isLost = classifyFailure(cause) === "connection";
         if (!isLost && (puzzled || cause instanceof InvariantError)) throw cause;
         puzzled ||= !isLost;
-        this.#lastError = cause;
+        if (isLost) this.#down(cause);
+        else
+          this.#log("warn", "the database refuses a statement; it is tried again on a new connection", cause);
         this.#drop();
       }
     }
@@ -169,13 +185,7 @@ export class Committer {
       this.#failures++;
       let connection: Connection | undefined;
       try {
-        connection = await Connection.open(database, {
-          role: "flusher",
-          answerTimeoutMs: ANSWER_TIMEOUT_MS,
-          onLost: (error) => {
-            this.#lastError = error;
-          },
-        });
+        connection = await Connection.open(database, { role: "flusher", answerTimeoutMs: ANSWER_TIMEOUT_MS });
         const { statements } = this.#env;
         if (database.prepare)
           await connection.run(statements.get("flusher/state_session"), [String(LOCK_TIMEOUT_MS)]);
@@ -197,41 +207,23 @@ export class Committer {
     this.#connection = undefined;
   }
 
-  /** The first failed try says so, once. */
+  /** A loss in the middle of the work, or a try in vain to open another connection. Main tells of it (core/protocol/node.ts). */
   #down(error: unknown): void {
-    this.#lastError = error;
-    if (this.#downSinceMs !== undefined) return;
-    this.#downSinceMs = monotonicMs();
-    this.#options.report({ type: "database", up: false });
-    this.#log("warn", "the database cannot be reached; outcomes wait until it can", {
-      error: messageOf(error),
-    });
+    this.#isDown = true;
+    this.#options.report({ type: "database", up: false, error: lossOf(error) });
   }
 
   #up(): void {
-    if (this.#downSinceMs !== undefined) {
-      const downMs = Math.round(monotonicMs() - this.#downSinceMs);
-      this.#downSinceMs = undefined;
-      this.#options.report({ type: "database", up: true });
-      this.#log("info", "the database can be reached again", { downMs });
-    } else if (this.#lastError !== undefined) {
-      this.#log("warn", "the connection to the database was lost and is open again", {
-        error: messageOf(this.#lastError),
-      });
-    }
-    this.#lastError = undefined;
+    if (!this.#isDown) return;
+    this.#isDown = false;
+    this.#options.report({ type: "database", up: true });
   }
 
-  #log(level: "info" | "warn", message: string, fields: Record<string, unknown>): void {
-    this.#options.report({ type: "log", level, message, fields });
+  #log(level: "info" | "warn", message: string, error: unknown): void {
+    this.#options.report({ type: "log", level, message, fields: { err: lossOf(error) } });
   }
 }
 
 function reopenDelayMs(failures: number): number {
   return Math.min(REOPEN_DELAY_MS * 2 ** (failures - 1), REOPEN_DELAY_MS_MAX) * (0.5 + Math.random() / 2);
-}
-
-function messageOf(error: unknown): string {
-  const { message } = error as { message?: unknown };
-  return typeof message === "string" && message !== "" ? message : String(error);
 }

@@ -41,7 +41,6 @@ class Bench {
         },
         isChained: (seat) => this.chained.includes(seat),
         trustUntil: () => undefined,
-        trustedUntilMs: () => 0,
         addPendingBytes: (_flusher, bytes) => {
           this.pendingBytes += bytes;
         },

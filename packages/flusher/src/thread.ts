@@ -53,6 +53,9 @@ port.on("message", (message: ToFlusher) => {
     case "handBack":
       flusher.giveBack(message.rows);
       return;
+    case "suspect":
+      committer.suspect();
+      return;
     case "drain":
       for (const id of [...sessions.keys()]) endSession(id);
       flusher.drain();

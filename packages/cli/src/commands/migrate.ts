@@ -22,11 +22,14 @@ export function migrateCommand(): Command {
     .action(async (flags: DatabaseFlags & OutputFlags) => {
       const { openConnection, withProject } = await import("../project.js");
       const { migrate } = await import("#core/database/migrate.js");
+      const { explainMigration } = await import("../node/schema.js");
       await withProject(flags, { createsEmbedded: true }, async (project) => {
         const connection = await openConnection(project);
         try {
           const { schema } = project.settings.database;
-          const report = await migrate(connection, schema);
+          const report = await migrate(connection, schema).catch((error) => {
+            throw explainMigration(error, schema);
+          });
           if (flags.json === true) return printJson({ schema, ...report });
           const applied =
             report.applied.length === 0

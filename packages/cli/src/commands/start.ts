@@ -84,7 +84,7 @@ async function start(flags: StartFlags): Promise<void> {
   const signals = new StopSignals(log);
   let node: RunningNode;
   try {
-    node = await startFrom(flags, log);
+    node = await startFrom(flags, log, signals.signal);
   } catch (error) {
     await log.flush();
     throw error;
@@ -96,7 +96,7 @@ async function start(flags: StartFlags): Promise<void> {
   process.exit(end.clean ? EXIT.ok : EXIT.failure);
 }
 
-async function startFrom(flags: StartFlags, log: NodeLog): Promise<RunningNode> {
+async function startFrom(flags: StartFlags, log: NodeLog, signal: AbortSignal): Promise<RunningNode> {
   const { startNode } = await import("../node.js");
   const { shortPath } = await import("../compile.js");
   const { loadConfigFile } = await import("../configFile.js");
@@ -116,6 +116,7 @@ async function startFrom(flags: StartFlags, log: NodeLog): Promise<RunningNode> 
       ...(file.path === undefined ? {} : { configFile: file.path }),
       migrate: flags.migrate,
       once: flags.once === true,
+      signal,
       ...(port === undefined ? {} : { health: { port, ...(host === undefined ? {} : { host }) } }),
       flags: { ...settingFlags(flags), workers, queues, instance, reaper, gc, drainTimeoutMs },
       log,
@@ -137,6 +138,7 @@ const SAME_SIGNAL_MS = 1_000;
 class StopSignals {
   #node: RunningNode | undefined;
   #stoppingSinceMs: number | undefined;
+  readonly #abort = new AbortController();
 
   constructor(log: NodeLog) {
     for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
@@ -147,9 +149,15 @@ class StopSignals {
         }
         this.#stoppingSinceMs = monotonicMs();
         log.write("info", `${signal}: draining; once more ends the process at once`);
+        this.#abort.abort();
         void this.#node?.stop();
       });
     }
+  }
+
+  /** Aborted by the first signal. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
   }
 
   attend(node: RunningNode): void {

@@ -204,15 +204,16 @@ class Attachment implements EmbeddedServer {
     return false;
   }
 
-  /** The server is gone under us: bring it back, however long it takes (E5). */
+  /** The connection is gone, mostly with its server: bring it back, however long it takes (E5). */
   #heal(): void {
     if (this.#released.signal.aborted || this.#connection === undefined) return;
-    this.#report("the embedded Postgres is gone; starting it again");
+    const isGone = readPostmaster(this.#home).state !== "ready";
+    if (isGone) this.#report("the embedded Postgres is gone; starting it again");
     void (async () => {
       while (!this.#released.signal.aborted) {
         try {
           await this.ensureRunning();
-          this.#report("the embedded Postgres is back");
+          if (isGone) this.#report("the embedded Postgres is back");
           return;
         } catch (error) {
           if (!(error instanceof GenDurableError) || error.code !== "ERR_GEN_DURABLE_EMBEDDED_STOPPED")

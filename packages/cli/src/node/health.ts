@@ -3,6 +3,7 @@
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { UsageError } from "#core/errors.js";
 
 export interface NodeHealth {
   executorsReady: number;
@@ -61,14 +62,37 @@ export async function serveHealth(options: {
 
 function listen(server: Server, port: number, host: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once("error", reject);
+    server.once("error", (error: NodeJS.ErrnoException) => reject(explainListen(error, port, host)));
     server.listen(port, host, () => {
-      server.off("error", reject);
+      server.removeAllListeners("error");
       // A broken client connection is nobody's business.
       server.on("error", () => undefined);
       resolve();
     });
   });
+}
+
+function explainListen(error: NodeJS.ErrnoException, port: number, host: string): Error {
+  const place = `${host}:${port}`;
+  switch (error.code) {
+    case "EADDRINUSE":
+      return new UsageError(
+        "PORT_TAKEN",
+        `--port ${port}: something else listens on ${place} already; choose another port, or 0 for a free one`,
+        { cause: error },
+      );
+    case "EACCES":
+      return new UsageError("PORT_TAKEN", `--port ${port}: this user may not listen on ${place}`, {
+        cause: error,
+      });
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+      return new UsageError("PORT_TAKEN", `--host ${host}: this machine has no such address`, {
+        cause: error,
+      });
+    default:
+      return error;
+  }
 }
 
 function describe(health: NodeHealth): string {

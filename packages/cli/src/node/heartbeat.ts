@@ -3,10 +3,13 @@
 // H1  The heart beats only while the coordinator's loop turns: a node whose coordinator stands still is not alive.
 // H2  A coordinator that stands still for half of `nodeTimeoutMs` ends the process (`onStandstill`).
 // H3  No row to update means that the node was declared dead: it registers under a new id (`onDeclaredDead`).
-// H4  A lost connection is reported once, reopened with backoff, and never ends the heartbeat.
+// H4  A lost connection is reported, reopened with backoff, and never ends the heartbeat.
+// H5  What the database refuses for another reason (a right or a table that is missing) is no lost connection: it is reported as
+//     what it is, and the next beat tries again on a new connection.
 
 import { monotonicMs } from "#core/clock.js";
 import { Connection } from "#core/database/connection.js";
+import { classifyFailure } from "#core/database/failure.js";
 import { Statements } from "#core/database/statements.js";
 import type { Pulse } from "#core/pulse.js";
 import type { NodeSettings } from "#core/settings.js";
@@ -21,8 +24,10 @@ const RECONNECT_MS_MAX = 5_000;
 export interface HeartbeatEvents {
   onDeclaredDead(newId: string): void;
   onStandstill(standstillMs: number): void;
+  /** The connection is lost, or another one could not be opened. */
   onLost(error: unknown): void;
   onBack(): void;
+  onRefused(error: unknown): void;
   /** Called before each attempt to reconnect; the embedded server is brought back here. */
   beforeReconnect(): Promise<void>;
 }
@@ -95,8 +100,17 @@ export class Heartbeat {
       this.#pulse.confirm(nowMs, this.#settings.nodeTimeoutMs);
       this.#reconnectMs = RECONNECT_MS_MIN;
     } catch (error) {
-      this.#lose(error);
+      if (classifyFailure(error) === "connection") this.#lose(error);
+      else this.#refused(error);
     }
+  }
+
+  /** H5. */
+  #refused(error: unknown): void {
+    const connection = this.#connection;
+    this.#connection = undefined;
+    void connection?.close();
+    if (!this.#stopped) this.#events.onRefused(error);
   }
 
   /** H1, H2. */
@@ -118,7 +132,8 @@ export class Heartbeat {
     try {
       await this.#events.beforeReconnect();
       await this.#connect();
-    } catch {
+    } catch (error) {
+      if (!this.#stopped) this.#events.onLost(error);
       return;
     }
     this.#events.onBack();

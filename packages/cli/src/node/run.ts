@@ -7,8 +7,9 @@
 
 import { setTimeout as delay } from "node:timers/promises";
 import type { MessagePort } from "node:worker_threads";
-import { Connection } from "#core/database/connection.js";
-import { migrate, requireMigrated } from "#core/database/migrate.js";
+import { monotonicMs } from "#core/clock.js";
+import { lossOf } from "#core/database/advice.js";
+import { isSilence } from "#core/database/failure.js";
 import { GenDurableError, UsageError, unreachable } from "#core/errors.js";
 import type { ExecutorLog } from "#core/protocol/executor.js";
 import type { FromCoordinator } from "#core/protocol/node.js";
@@ -21,6 +22,8 @@ import { type HealthServer, type NodeHealth, serveHealth } from "./health.js";
 import { Heartbeat } from "./heartbeat.js";
 import { newNodeId, readIdentity } from "./identity.js";
 import type { NodeLog } from "./log.js";
+import { Outage } from "./outage.js";
+import { prepareSchema } from "./schema.js";
 
 /** How a node ended. `failed` is only seen by who started it with `exitOnFailure: false`. */
 export interface NodeEnd {
@@ -43,6 +46,8 @@ export interface RunningNode {
 
 export interface RunOptions {
   settings: NodeSettings;
+  /** Which database it is and why, for people. */
+  databaseText: string;
   version: string;
   log: NodeLog;
   /** End by itself when nothing is left to do. */
@@ -50,6 +55,8 @@ export interface RunOptions {
   /** Migrate first; else the schema must be there. */
   migrate: boolean;
   health: { host: string; port: number } | undefined;
+  /** Ends the waiting for a database that takes no writes yet. */
+  signal: AbortSignal | undefined;
   /** Environment of the node's threads. */
   env: NodeJS.ProcessEnv;
   /** Brings a server of our own back before a reconnect. */
@@ -60,6 +67,7 @@ export interface RunOptions {
 
 /** Time that the database's and the threads' own ends may take beside `drainTimeoutMs`. */
 const DRAIN_MARGIN_MS = 500;
+const COMPLAINT_INTERVAL_MS = 30_000;
 /** How soon a new subscriber to the event of each step is noticed. */
 const OBSERVE_INTERVAL_MS = 250;
 
@@ -79,6 +87,8 @@ class NodeProcess implements RunningNode {
   #coordinator: CoordinatorThread | undefined;
   #healthServer: HealthServer | undefined;
   readonly #counters = new Counters();
+  readonly #outage: Outage;
+  #complainedAtMs = Number.NEGATIVE_INFINITY;
   #observing: NodeJS.Timeout | undefined;
   #health: NodeHealth;
   #phase: "starting" | "running" | "stopping" | "ended" = "starting";
@@ -88,6 +98,7 @@ class NodeProcess implements RunningNode {
 
   constructor(options: RunOptions) {
     this.#options = options;
+    this.#outage = new Outage(options.log, monotonicMs);
     this.#health = {
       executorsReady: 0,
       executorsWanted: options.settings.workers,
@@ -117,11 +128,12 @@ class NodeProcess implements RunningNode {
         },
         onStandstill: (standstillMs) =>
           this.#fail(new Error(`the coordinator thread has not turned for ${Math.round(standstillMs)} ms`)),
-        onLost: (error) =>
-          options.log.write("warn", "the heartbeat's connection is lost; it is being reopened", {
-            err: describe(error),
-          }),
-        onBack: () => options.log.write("info", "the heartbeat's connection is back"),
+        onLost: (error) => {
+          this.#outage.lost("heartbeat", error);
+          if (isSilence(error)) this.#coordinator?.send({ type: "suspect" });
+        },
+        onBack: () => this.#outage.back("heartbeat"),
+        onRefused: (error) => this.#complain(error),
       },
     });
   }
@@ -137,7 +149,8 @@ class NodeProcess implements RunningNode {
   async start(): Promise<void> {
     const { settings, health } = this.#options;
     try {
-      await this.#prepareSchema();
+      const { migrate, databaseText, signal, log } = this.#options;
+      await prepareSchema({ database: settings.database, databaseText, migrate, log, signal });
       await this.#heartbeat.start();
       if (health !== undefined) {
         this.#healthServer = await serveHealth({
@@ -167,22 +180,6 @@ class NodeProcess implements RunningNode {
   async stop(): Promise<NodeEnd> {
     if (this.#phase === "running") await this.#drain("stopped");
     return this.stopped;
-  }
-
-  async #prepareSchema(): Promise<void> {
-    const { settings, log } = this.#options;
-    const connection = await Connection.open(settings.database, { role: "migrate" });
-    try {
-      if (this.#options.migrate) {
-        const report = await migrate(connection, settings.database.schema);
-        if (report.applied.length > 0)
-          log.write("info", "the schema was migrated", { applied: report.applied });
-      } else {
-        await requireMigrated(connection, settings.database.schema);
-      }
-    } finally {
-      await connection.close();
-    }
   }
 
   #startCoordinator(): Promise<void> {
@@ -232,6 +229,10 @@ class NodeProcess implements RunningNode {
       case "steps":
         for (const step of message.steps) publishEvent("step", { ...step });
         return;
+      case "connection":
+        if (message.isUp) this.#outage.back(message.part);
+        else this.#outage.lost(message.part, message.error);
+        return;
       case "event":
         this.#counters.count(message.name, message.fields);
         publishEvent(message.name, message.fields);
@@ -250,6 +251,17 @@ class NodeProcess implements RunningNode {
       default:
         unreachable(message);
     }
+  }
+
+  /** The same refusal comes with every beat; the log hears of it now and then. */
+  #complain(error: unknown): void {
+    const nowMs = monotonicMs();
+    if (nowMs - this.#complainedAtMs < COMPLAINT_INTERVAL_MS) return;
+    this.#complainedAtMs = nowMs;
+    this.#options.log.write("error", "the heartbeat: the database refuses a statement; it is tried again", {
+      node: this.#id,
+      err: lossOf(error),
+    });
   }
 
   #receiveLogs(port: MessagePort): void {

@@ -2,9 +2,8 @@
 // PO1  A gate's shard: available = capacity - in use + debt; debt is what is in use beyond a capacity that was lowered.
 // PO2  A counter that does not exist is full. It is made when something is drawn from it, never before.
 // PO3  While a shard of a changed limit is locked by somebody else nothing is admitted: what it owes is not known.
-// PO4  A wide pool is not locked: what is drawn from it is owed, and debited at the end of the pick.
 
-import type { LimitKind, OwedSlots } from "./limiter.js";
+import type { LimitKind } from "./limiter.js";
 
 /** Below this a token is a rounding error. */
 const EPSILON = 1e-9;
@@ -17,8 +16,6 @@ export interface Shard {
   /** False: it does not exist yet. */
   exists: boolean;
   isChanged: boolean;
-  /** Slots drawn from it. */
-  drawn: number;
 }
 
 export interface PoolFacts {
@@ -29,8 +26,6 @@ export interface PoolFacts {
   /** The limit, or the burst. */
   total: number;
   shards: number;
-  /** Nothing of it is locked, for there is plenty (PO4). */
-  isWide: boolean;
 }
 
 export interface FoundShard {
@@ -48,36 +43,26 @@ export class Pool {
   #isBusy = false;
   /** Nothing may be drawn before the changed limit is settled (PO3). */
   #isBlocked = false;
-  /** The shard that slots come from. */
-  #source: Shard | undefined;
 
   constructor(facts: PoolFacts, found: readonly FoundShard[]) {
     this.facts = facts;
     const isChanged = found.some(({ shard, capacity }) => capacity !== this.#capacityOf(shard));
-    this.#isBusy = !facts.isWide && found.some(({ grabbed }) => !grabbed);
+    this.#isBusy = found.some(({ grabbed }) => !grabbed);
     this.#isBlocked = isChanged && this.#isBusy;
-    const isOurs = ({ grabbed }: FoundShard): boolean => grabbed || facts.isWide;
-    this.#debt = found.reduce((sum, shard) => sum + (isOurs(shard) ? 0 : shard.debt), 0);
-    for (const { grabbed, ...shard } of found.filter(isOurs)) {
+    this.#debt = found.reduce((sum, { grabbed, debt }) => sum + (grabbed ? 0 : debt), 0);
+    for (const { grabbed, ...shard } of found) {
+      if (!grabbed) continue;
       // A shard beyond those that are configured has refilled as well, and holds nothing.
       const available =
         facts.kind === "rate" ? Math.min(shard.available, this.#capacityOf(shard.shard)) : shard.available;
-      this.#shards.push({ ...shard, available, exists: true, isChanged: false, drawn: 0 });
+      this.#shards.push({ ...shard, available, exists: true, isChanged: false });
     }
-    if (this.#isBlocked || facts.isWide) return;
+    if (this.#isBlocked) return;
     const known = new Set(found.map(({ shard }) => shard));
     for (let shard = 0; shard < facts.shards; shard++) {
       const capacity = this.#capacityOf(shard);
       if (!known.has(shard))
-        this.#shards.push({
-          shard,
-          capacity,
-          available: capacity,
-          debt: 0,
-          exists: false,
-          isChanged: false,
-          drawn: 0,
-        });
+        this.#shards.push({ shard, capacity, available: capacity, debt: 0, exists: false, isChanged: false });
     }
     if (isChanged) this.#settle();
     this.#debt += this.#shards.reduce((sum, { debt }) => sum + debt, 0);
@@ -98,25 +83,12 @@ export class Pool {
     return weight <= this.available + EPSILON;
   }
 
-  /**
-   * Takes a slot; returns its shard. A pick draws on the fullest one as long as that lasts: its rows end together, and their
-   * commit touches few counters; the next pick draws on another.
-   */
+  /** Takes a slot; returns its shard: the one with the most left, so that releases spread. */
   takeSlot(): number {
-    if (this.#source === undefined || this.#source.available < 1)
-      this.#source = this.#shards.reduce((a, b) => (b.available > a.available ? b : a));
-    this.#source.available -= 1;
-    this.#source.drawn += 1;
-    this.#source.isChanged = true;
-    return this.#source.shard;
-  }
-
-  /** PO4: what was drawn and is not locked. */
-  owed(): OwedSlots[] {
-    if (!this.facts.isWide) return [];
-    return this.#shards
-      .filter(({ drawn }) => drawn > 0)
-      .map(({ shard, drawn, capacity }) => ({ key: this.facts.key, shard, slots: drawn, capacity }));
+    const fullest = this.#shards.reduce((a, b) => (b.available > a.available ? b : a));
+    fullest.available -= 1;
+    fullest.isChanged = true;
+    return fullest.shard;
   }
 
   /** Takes tokens from every shard, in proportion to what it has. */
@@ -137,7 +109,6 @@ export class Pool {
 
   /** The counters to write. */
   changed(): Shard[] {
-    if (this.facts.isWide) return [];
     return this.#shards.filter(({ isChanged }) => isChanged).sort((a, b) => a.shard - b.shard);
   }
 

@@ -56,6 +56,12 @@ export function messageWithAdvice(error: unknown): string {
   return advice === undefined || message.includes(advice) ? message : `${message} (${advice})`;
 }
 
+/** What is told of a connection that is lost or cannot be opened. */
+export function lossOf(error: unknown): { message: string; code?: string } {
+  const code = (error as { code?: unknown } | null)?.code;
+  return { message: messageWithAdvice(error), ...(typeof code === "string" ? { code } : {}) };
+}
+
 /** A refused connection to several addresses of one name arrives as an error without a message of its own. */
 export function messageOf(error: unknown): string {
   const { message, errors, name, code } = (error ?? {}) as Record<string, unknown>;

@@ -44,6 +44,7 @@ export class Connection {
   #answerTimeoutMs: number | undefined = CONNECT_TIMEOUT_MS;
   #lost = false;
   #closing = false;
+  #lose: (error: Error) => void = () => undefined;
   /** D4: `SET LOCAL ...`, or "". */
   #stated = "";
   /** D4: lone statements that are transactions come one after the other. */
@@ -73,6 +74,7 @@ export class Connection {
       servers.doubt();
       if (!connection.#closing) options.onLost?.(error);
     };
+    connection.#lose = lose;
     client.on("error", lose);
     client.on("end", () =>
       lose(new TransientError("CONNECTION_LOST", "the connection to the database was closed")),
@@ -114,6 +116,11 @@ export class Connection {
   /** The server process of this session, whose notifications are our own; undefined behind a pooler, where it may change. */
   get processId(): number | undefined {
     return this.isPooled ? undefined : this.#serverProcess;
+  }
+
+  /** The server process that answered when the session opened; behind a pooler it may be another one by now. */
+  get serverProcess(): number | undefined {
+    return this.#serverProcess;
   }
 
   /** Whether something stands between this client and the server: the session is another than the one that it was told of. */
@@ -191,12 +198,10 @@ export class Connection {
     }
   }
 
-  /** Passes an answer on; without one in time it destroys the socket, which rejects the query and reports the loss. */
+  /** Passes an answer on; without one in time it reports the loss and destroys the socket, which rejects the query. */
   async #answered<T>(answer: Promise<T>): Promise<T> {
-    const timer =
-      this.#answerTimeoutMs === undefined
-        ? undefined
-        : setTimeout(() => this.destroy(), this.#answerTimeoutMs);
+    const timeoutMs = this.#answerTimeoutMs;
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => this.#giveUp(timeoutMs), timeoutMs);
     try {
       return await answer;
     } catch (error) {
@@ -206,6 +211,11 @@ export class Connection {
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  #giveUp(timeoutMs: number): void {
+    this.#lose(new TransientError("NO_ANSWER", `the database has not answered for ${timeoutMs} ms`));
+    this.destroy();
   }
 
   /** Cuts the connection without a farewell. */

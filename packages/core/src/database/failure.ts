@@ -40,6 +40,7 @@ const SOCKET_CODES = new Set([
 /** No server, or none that takes writes, or one whose certificate is not trusted. */
 const OUR_CODES = new Set([
   "ERR_GEN_DURABLE_CONNECTION_LOST",
+  "ERR_GEN_DURABLE_NO_ANSWER",
   "ERR_GEN_DURABLE_STANDBY",
   "ERR_GEN_DURABLE_NO_PRIMARY",
   "ERR_GEN_DURABLE_TLS",
@@ -56,6 +57,11 @@ export function classifyFailure(error: unknown): Failure {
   // 22: data exceptions (a NUL in text, a number out of range); 54: a value too long for an index or a row.
   if (code.startsWith("22") || code.startsWith("54")) return "data";
   return "other";
+}
+
+/** Whether the peer is gone without a word: other connections may be so too, and nobody has told them. */
+export function isSilence(error: unknown): boolean {
+  return (error as { code?: unknown } | null)?.code === "ERR_GEN_DURABLE_NO_ANSWER";
 }
 
 /** Whether a unique index of this name refused. */

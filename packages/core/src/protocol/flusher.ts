@@ -15,7 +15,7 @@ export interface FlusherTask {
   maxBatch: number;
   maxDelayMs: number;
   leaseTtlMs: number;
-  /** How long a claim may be believed in of which a step runs ahead, from before its commit was sent. */
+  /** How long a claim that a flush extends may be believed in, from before its statements were sent. */
   trustMs: number;
   node: string;
   /** "postgres": wakes and children that other nodes may have to run are poked in the flush that commits them. */
@@ -40,6 +40,8 @@ export type ToFlusher =
   | { type: "lost"; thread: number; session: number; rows: readonly LostRow[] }
   /** Rows that have not begun go back untouched (drain, an unknown definition). Answered by "returned". */
   | { type: "handBack"; rows: readonly LostRow[] }
+  /** A connection of another part was gone without a word: this one may be too, and is opened anew unless it is at work. */
+  | { type: "suspect" }
   /** Flush everything, then answer "drained"; nothing is sent to this flusher afterwards. */
   | { type: "drain" };
 
@@ -71,7 +73,8 @@ export type FromFlusher =
   /** A log record for main. */
   | { type: "log"; level: "info" | "warn" | "error"; message: string; fields: Record<string, unknown> }
   /** The database cannot be reached, or can be again; while it is down no row is claimed. */
-  | { type: "database"; up: boolean }
+  | { type: "database"; up: true }
+  | { type: "database"; up: false; error: { message: string; code?: string } }
   | { type: "drained" };
 
 export interface FlushedRow {

@@ -20,6 +20,8 @@ export interface CoordinatorTask {
 export type ToCoordinator =
   /** Stop picking, hand back, finish, flush, then answer "drained". */
   | { type: "drain" }
+  /** A connection of main's was gone without a word: others may be too. Those that are idle are opened anew. */
+  | { type: "suspect" }
   /** Somebody has subscribed to the event of each step, or nobody listens any more. */
   | { type: "observe"; steps: boolean }
   /** Main has registered the node under a new id, because the old one was declared dead. */
@@ -31,6 +33,8 @@ export type FromCoordinator =
   /** The definitions or the configuration cannot be used: the node must not start. */
   | { type: "refused"; code: string; message: string }
   | { type: "health"; executorsReady: number; executorsWanted: number; databaseUp: boolean }
+  /** A part has lost its connection, has tried in vain to open another (`error`), or has one again. Main tells the story. */
+  | { type: "connection"; part: string; isUp: boolean; error?: { message: string; code?: string } }
   | { type: "event"; name: string; fields: Record<string, unknown> }
   /** The steps of a commit, while they are observed. */
   | { type: "steps"; steps: readonly StepFacts[] }
