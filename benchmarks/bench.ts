@@ -22,7 +22,7 @@ export interface Benchmark {
 
 export class Bench {
   readonly #server: Server;
-  readonly #databases: TestDatabase[] = [];
+  readonly #databases = new Set<TestDatabase>();
   readonly #nodes: NodeProcess[] = [];
 
   private constructor(server: Server) {
@@ -34,16 +34,27 @@ export class Bench {
     return new Bench(await Server.start({ fsync: true, settings: SERVER_SETTINGS }));
   }
 
+  /** A database of its own, without anything of the engine. */
+  async createEmptyDatabase(name: string): Promise<TestDatabase> {
+    await this.#maintain(`CREATE DATABASE ${name}`);
+    const database = new TestDatabase(name, this.#server.url(name), this.#server.url());
+    this.#databases.add(database);
+    return database;
+  }
+
+  /** Drops a database before the server's end, whoever is connected to it. */
+  async dropDatabase(database: TestDatabase): Promise<void> {
+    this.#databases.delete(database);
+    await database.pool.end();
+    await this.#maintain(`DROP DATABASE ${database.name} WITH (FORCE)`);
+  }
+
   /** A migrated database of its own. */
   async createDatabase(name: string): Promise<TestDatabase> {
-    const maintenance = new TestDatabase("postgres", this.#server.url(), this.#server.url());
-    await maintenance.query(`CREATE DATABASE ${name}`);
-    await maintenance.pool.end();
-    const database = new TestDatabase(name, this.#server.url(name), this.#server.url());
+    const database = await this.createEmptyDatabase(name);
     const connection = await Connection.open(database.settings(), { role: "bench" });
     await migrate(connection, "gen_durable");
     await connection.close();
-    this.#databases.push(database);
     return database;
   }
 
@@ -86,6 +97,12 @@ export class Bench {
     );
     await database.pool.end();
     return `Postgres ${version}, fsync ${fsync}`;
+  }
+
+  async #maintain(text: string): Promise<void> {
+    const maintenance = new TestDatabase("postgres", this.#server.url(), this.#server.url());
+    await maintenance.query(text);
+    await maintenance.pool.end();
   }
 
   async close(): Promise<void> {

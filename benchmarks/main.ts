@@ -11,6 +11,7 @@ import { insert } from "./insert.js";
 import { latency } from "./latency.js";
 import { limits } from "./limits.js";
 import { memory } from "./memory.js";
+import { peers } from "./peers.js";
 import { Report } from "./report.js";
 import { timers } from "./timers.js";
 
@@ -24,6 +25,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   flat,
   timers,
   memory,
+  peers,
 ];
 
 const [name, ...rest] = process.argv.slice(2);
