@@ -35,7 +35,7 @@ WITH old AS MATERIALIZED (
       THEN CASE WHEN CAST($2 AS text) = '' THEN 'cancelled' ELSE 'cancelled: ' || CAST($2 AS text) END ELSE g.last_error END,
     cancel_reason = CAST($2 AS text),
     cancel_requested = old.deed = 'ask',
-    visit = CASE old.deed WHEN 'ask' THEN g.visit ELSE g.visit + 1 END,
+    visit = CASE old.deed WHEN 'ask' THEN g.visit ELSE least(g.visit, 2147483646) + 1 END,
     attempt = CASE old.deed WHEN 'clean' THEN 0 ELSE g.attempt END,
     crashes = CASE old.deed WHEN 'ask' THEN g.crashes ELSE 0 END,
     reaps = CASE old.deed WHEN 'ask' THEN g.reaps ELSE 0 END,

@@ -10,7 +10,7 @@ WITH rearmed AS (
   WHERE CAST($2 AS text) = 'yes' AND child.id = CAST(CAST($1 AS text) AS bigint) AND p.id = child.parent_id
 )
 UPDATE :schema.gen_durable AS g SET
-  status = 'runnable', attempt = 0, visit = g.visit + 1, crashes = 0, reaps = 0, started_at = NULL,
+  status = 'runnable', attempt = 0, visit = least(g.visit, 2147483646) + 1, crashes = 0, reaps = 0, started_at = NULL,
   result = NULL, last_error = NULL, eligible_at = now(), locked_by = NULL, lease_expires_at = NULL,
   concurrency_shard = NULL, await_deadline = NULL, children_pending = 0, cancel_requested = false, cancel_reason = NULL,
   parent_id = CASE WHEN CAST($2 AS text) = 'yes' THEN g.parent_id END,

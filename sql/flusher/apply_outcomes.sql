@@ -49,7 +49,7 @@ WITH b AS MATERIALIZED (
     step = coalesce(b.step, g.step),
     state = coalesce(CAST(b.state AS jsonb), g.state),
     attempt = b.attempt,
-    visit = CASE b.kind WHEN 'retry' THEN b.visit ELSE b.visit + 1 END,
+    visit = CASE b.kind WHEN 'retry' THEN b.visit ELSE least(b.visit, 2147483646) + 1 END,
     crashes = 0,
     reaps = 0,
     started_at = NULL,

@@ -6,8 +6,8 @@
 -- Locks:   rows that lock_lost has locked. It may wait in gen_durable_correlation, under the lock timeout.
 UPDATE :schema.gen_durable AS g SET
   status = 'runnable',
-  attempt = g.attempt + CASE WHEN b.begun THEN 1 ELSE 0 END,
-  crashes = g.crashes + CASE WHEN b.begun THEN 1 ELSE 0 END,
+  attempt = least(g.attempt, 2147483646) + CASE WHEN b.begun THEN 1 ELSE 0 END,
+  crashes = least(g.crashes, 2147483646) + CASE WHEN b.begun THEN 1 ELSE 0 END,
   started_at = NULL,
   locked_by = NULL,
   lease_expires_at = NULL,

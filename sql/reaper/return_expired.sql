@@ -5,8 +5,8 @@
 -- Returns: id of each row that went back.
 -- Locks:   nothing new. It may wait in gen_durable_correlation, under the lock timeout.
 UPDATE :schema.gen_durable g
-   SET status = 'runnable', attempt = g.attempt + 1, reaps = g.reaps + 1,
-       crashes = g.crashes + CASE WHEN g.started_at IS NULL THEN 0 ELSE 1 END,
+   SET status = 'runnable', attempt = least(g.attempt, 2147483646) + 1, reaps = least(g.reaps, 2147483646) + 1,
+       crashes = least(g.crashes, 2147483646) + CASE WHEN g.started_at IS NULL THEN 0 ELSE 1 END,
        started_at = NULL, locked_by = NULL, lease_expires_at = NULL, concurrency_shard = NULL,
        correlation_scope = CASE WHEN $2::boolean THEN '{}' ELSE g.correlation_scope END, updated_at = now()
  WHERE g.id = ANY ($1::bigint[]) AND g.status::text = 'executing'

@@ -27,13 +27,24 @@ export interface EncodeOptions {
 
 /** Turns a value into JSON text that `jsonb` stores and gives back as it was. @throws UsageError UNSTORABLE, PAYLOAD_TOO_LARGE */
 export function encodeJson(value: unknown, options: EncodeOptions): JsonText {
-  if (!isSound(value, 0, { bytes: options.maxBytes })) throw explainUnstorable(value, options);
-  const text = JSON.stringify(value);
-  // JSON writes a NUL and half of a surrogate pair as \uXXXX; so few texts hold that that the rest is not searched.
-  if (text.includes("\\u")) checkTexts(value, options);
+  const text = textOfSound(value, options.maxBytes);
+  if (text === undefined) throw explainUnstorable(value, options);
+  // JSON writes a NUL and half of a surrogate pair as \uXXXX; so few texts hold that that the rest is not searched. What is
+  // searched is what will be stored: a getter may answer differently the next time.
+  if (text.includes("\\u")) checkTexts(JSON.parse(text), options);
   const bytes = Buffer.byteLength(text);
   if (bytes > options.maxBytes) throw tooLarge(options, bytes);
   return text;
+}
+
+/** Undefined for a value that JSON does not hold, or that cannot be read. */
+function textOfSound(value: unknown, maxBytes: number): string | undefined {
+  try {
+    return isSound(value, 0, { bytes: maxBytes }) ? JSON.stringify(value) : undefined;
+  } catch {
+    // A getter or a proxy of the user's: explainUnstorable finds where.
+    return undefined;
+  }
 }
 
 /** Whether Postgres can store the text: no NUL, no lone surrogate. */
@@ -137,14 +148,14 @@ function isSound(value: unknown, depth: number, budget: { bytes: number }): bool
       return budget.bytes >= 0;
     case "number":
       budget.bytes -= 1;
-      return Number.isFinite(value);
+      return budget.bytes >= 0 && Number.isFinite(value);
     case "boolean":
       budget.bytes -= 4;
-      return true;
+      return budget.bytes >= 0;
     case "object":
       if (value === null) {
         budget.bytes -= 4;
-        return true;
+        return budget.bytes >= 0;
       }
       return budget.bytes >= 0 && depth < JSON_DEPTH_MAX && isSoundObject(value, depth + 1, budget);
     default:
@@ -154,7 +165,10 @@ function isSound(value: unknown, depth: number, budget: { bytes: number }): bool
 
 function isSoundObject(value: object, depth: number, budget: { bytes: number }): boolean {
   budget.bytes -= 2;
+  if (hasToJson(value)) return false;
   if (Array.isArray(value)) {
+    // An element takes two bytes at least; one with a length beyond all measure is not walked through.
+    if (value.length * 2 > budget.bytes + 2) return false;
     for (let index = 0; index < value.length; index++) {
       if (!isSound(value[index], depth, budget)) return false;
     }
@@ -170,12 +184,18 @@ function isSoundObject(value: object, depth: number, budget: { bytes: number }):
   return true;
 }
 
+/** Whether JSON would ask the value for another one, wherever it has the method from. */
+export function hasToJson(value: object): boolean {
+  return "toJSON" in value && typeof value.toJSON === "function";
+}
+
 function describeOne(error: unknown): string {
   try {
     if (typeof error === "string") return error;
     if (!isErrorLike(error))
       return inspect(error, { depth: 2, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 2_000 });
-    const text = error.message === "" ? error.name : error.message;
+    const told: unknown = error.message === "" ? error.name : error.message;
+    const text = typeof told === "string" ? told : inspect(told, { depth: 0 });
     const inner: unknown = Reflect.get(error, "errors");
     if (!Array.isArray(inner) || inner.length === 0) return text;
     const shown = inner.slice(0, CAUSES_MAX).map((one) => (isErrorLike(one) ? one.message : String(one)));

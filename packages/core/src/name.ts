@@ -30,15 +30,27 @@ export function describe(value: unknown): string {
     return String(value);
   if (typeof value === "string") return value.length > 60 ? `"${value.slice(0, 57)}..."` : `"${value}"`;
   if (typeof value === "bigint") return `${value}n`;
-  if (Array.isArray(value)) return "an array";
+  if (isArray(value)) return "an array";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}
+
+function isArray(value: unknown): boolean {
+  try {
+    return Array.isArray(value);
+  } catch {
+    // A revoked proxy does not even say that.
+    return false;
+  }
 }
 
 /** The allowed name that is closest to a misspelt one, or undefined when none is close. */
 export function nearest(misspelt: string, allowed: Iterable<string>): string | undefined {
+  // A text that no name can be is not misspelt, and comparing it would take its time.
+  if (misspelt.length > NAME_BYTES_MAX) return undefined;
   let best: string | undefined;
   let bestDistance = Math.max(2, Math.floor(misspelt.length / 3)) + 1;
   for (const candidate of allowed) {
+    if (Math.abs(candidate.length - misspelt.length) >= bestDistance) continue;
     const distance = editDistance(misspelt.toLowerCase(), candidate.toLowerCase());
     if (distance < bestDistance) {
       best = candidate;

@@ -3,7 +3,15 @@
 
 import { types } from "node:util";
 import { UsageError } from "./errors.js";
-import { type EncodeOptions, isPlainObject, isStorableText, JSON_DEPTH_MAX, joinPath } from "./json.js";
+import {
+  describeError,
+  type EncodeOptions,
+  hasToJson,
+  isPlainObject,
+  isStorableText,
+  JSON_DEPTH_MAX,
+  joinPath,
+} from "./json.js";
 
 /** The error that says what is wrong with a value, and where. */
 export function explainUnstorable(value: unknown, options: EncodeOptions): UsageError {
@@ -12,7 +20,7 @@ export function explainUnstorable(value: unknown, options: EncodeOptions): Usage
     check(value, walk);
   } catch (error) {
     if (error instanceof UsageError) return error;
-    throw error; // a getter of the user's
+    return unstorable(walk, `a value that cannot be read: ${describeError(error, 500)}`, error);
   }
   return unstorable(walk, "a value that is not the same each time it is read");
 }
@@ -61,7 +69,13 @@ function checkObject(value: object, walk: Walk): void {
     throw unstorable(walk, `nested deeper than ${JSON_DEPTH_MAX} levels`);
   walk.ancestors.push(value);
   count(walk, 2);
+  if (hasToJson(value) && (Array.isArray(value) || isPlainObject(value))) {
+    walk.keys.push("toJSON");
+    throw unstorable(walk, "an object with a toJSON method; use what it gives");
+  }
   if (Array.isArray(value)) {
+    const bytes = walk.bytesAtLeast + value.length * 2 - 2;
+    if (bytes > walk.maxBytes) throw tooLarge(walk, bytes);
     for (let index = 0; index < value.length; index++) {
       walk.keys.push(index);
       check(value[index], walk);
@@ -116,9 +130,13 @@ function nameOfClass(value: object): string {
   return typeof maker === "function" ? maker.name : "";
 }
 
-function unstorable(walk: Walk, found: string): UsageError {
+function unstorable(walk: Walk, found: string, cause?: unknown): UsageError {
   const path = joinPath(walk.path, walk.keys);
-  return new UsageError("UNSTORABLE", `${path} cannot be stored as JSON: it is ${found}`, { path, found });
+  return new UsageError("UNSTORABLE", `${path} cannot be stored as JSON: it is ${found}`, {
+    path,
+    found,
+    cause,
+  });
 }
 
 export function tooLarge({ path, maxBytes }: EncodeOptions, bytes: number): UsageError {

@@ -206,12 +206,7 @@ export class StepRun {
     const abortion = this.#abortion;
     if (abortion === undefined || abortion.reason === "cancelled" || this.step?.rerunAfterCrash === false)
       return false;
-    let current = error;
-    for (let depth = 0; depth < CAUSES_MAX && types.isNativeError(current); depth++) {
-      if (current === abortion) return true;
-      current = current.cause;
-    }
-    return isAbortError(error);
+    return isCausedBy(error, abortion) || isAbortError(error);
   }
 
   #handle(error: unknown): void {
@@ -301,6 +296,19 @@ export function runRow(row: ClaimedRow, environment: StepEnvironment): Promise<W
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
+}
+
+function isCausedBy(error: unknown, reason: Error): boolean {
+  try {
+    let current = error;
+    for (let depth = 0; depth < CAUSES_MAX && types.isNativeError(current); depth++) {
+      if (current === reason) return true;
+      current = current.cause;
+    }
+  } catch {
+    // A cause that cannot be read.
+  }
+  return false;
 }
 
 /** What timers, streams and fetch reject with when their signal aborts and they do not pass its reason on. */

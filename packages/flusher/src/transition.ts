@@ -1,6 +1,7 @@
 // Transition: what an outcome makes of its row, as the columns of apply_outcomes.sql take it.
 
 import { unreachable } from "#core/errors.js";
+import { INT_MAX } from "#core/name.js";
 import type { Decision, Due, WireOutcome } from "#core/protocol/outcome.js";
 import { plainArray, textArray } from "./arrays.js";
 import type { HeldOutcome } from "./lock.js";
@@ -69,7 +70,7 @@ export function transitionOf(outcome: WireOutcome, decision: Decision): Transiti
         ...NOTHING,
         ...dueColumns(decision.due),
         kind: "retry",
-        attempt: attempt + 1,
+        attempt: Math.min(attempt + 1, INT_MAX),
         state: decision.state,
       };
     case "await":

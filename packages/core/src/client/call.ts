@@ -5,6 +5,7 @@ import type { InsertOptions, InsertSettings } from "../definition/insertOptions.
 import { UsageError } from "../errors.js";
 import { isPlainObject } from "../json.js";
 import { describe } from "../name.js";
+import { reading } from "../readable.js";
 import type { Tx } from "./session.js";
 
 export interface CallOptions {
@@ -47,6 +48,10 @@ export function runtimeOf(fsm: unknown, path = "fsm"): RuntimeFsm {
 
 /** Takes the call's own options off the rest. @throws UsageError INVALID_OPTION */
 export function splitOptions(options: unknown): { rest: unknown; call: CallOptions } {
+  return reading("options", () => splitReadable(options));
+}
+
+function splitReadable(options: unknown): { rest: unknown; call: CallOptions } {
   if (!isPlainObject(options)) return { rest: options, call: {} };
   const { tx, poke, ...rest } = options;
   if (poke !== undefined && typeof poke !== "boolean")

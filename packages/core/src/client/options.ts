@@ -6,6 +6,7 @@ import { sslShape } from "../config/configShape.js";
 import { UsageError } from "../errors.js";
 import { joinPath } from "../json.js";
 import { DURATION_MS_MAX } from "../name.js";
+import { reading } from "../readable.js";
 import { CHUNK_ROWS_MAX } from "./insert.js";
 import type { InsertBatcher } from "./insertBuffer.js";
 import { SCHEMA_DEFAULT } from "./locate.js";
@@ -95,7 +96,7 @@ export function checkClientOptions(
   options: ClientOptions,
   env: Readonly<Record<string, string | undefined>>,
 ): CheckedOptions {
-  const parsed = shape.safeParse(options);
+  const parsed = reading("options", () => shape.safeParse(options));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const path = joinPath("", issue?.path ?? []);

@@ -11,6 +11,7 @@ import { InvariantError, UsageError } from "../errors.js";
 import type { JsonText } from "../instance.js";
 import { encodeJson } from "../json.js";
 import { checkName, describe, suggest } from "../name.js";
+import { reading } from "../readable.js";
 import type { Poker } from "./poker.js";
 import type { Querier } from "./session.js";
 import { readId, sparseText, type TextRow } from "./text.js";
@@ -58,6 +59,12 @@ export function encodeSignal(
   request: SignalRequest,
   { maxPayloadBytes, fsm, path }: SignalUse,
 ): EncodedSignal {
+  return reading(path === "" ? "signal" : path, () =>
+    encodeReadable(request, { maxPayloadBytes, fsm, path }),
+  );
+}
+
+function encodeReadable(request: SignalRequest, { maxPayloadBytes, fsm, path }: SignalUse): EncodedSignal {
   const at = (key: string): string => (path === "" ? key : `${path}.${key}`);
   const name = checkName(request.name, at("name"));
   return {

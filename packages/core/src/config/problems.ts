@@ -12,6 +12,9 @@ export type OriginOf = (path: PathKeys) => string | undefined;
 
 type PathKeys = readonly PropertyKey[];
 
+/** Lines of one error: more are no more use. */
+const PROBLEMS_TOLD_MAX = 50;
+
 interface Problem {
   keys: PathKeys;
   message: string;
@@ -28,10 +31,11 @@ export function configError(
 }
 
 export function refuseConfig(problems: readonly Problem[], originOf: OriginOf): UsageError {
-  const lines = problems.map(({ keys, message }) => {
+  const lines = problems.slice(0, PROBLEMS_TOLD_MAX).map(({ keys, message }) => {
     const origin = originOf(keys);
     return `${joinPath("", keys) || "config"}: ${message}${origin === undefined ? "" : ` (from ${origin})`}`;
   });
+  if (problems.length > lines.length) lines.push(`and ${problems.length - lines.length} more`);
   return new UsageError("INVALID_CONFIG", lines.join("\n"), { path: joinPath("", problems[0]?.keys ?? []) });
 }
 
@@ -39,7 +43,8 @@ function problemsOf(issue: core.$ZodIssue, base: PathKeys, input: unknown): Prob
   const keys = [...base, ...issue.path];
   if (issue.code === "unrecognized_keys") {
     const allowed = keysAllowedAt(keys);
-    return issue.keys.map((key) => ({
+    // One more than is told, so that "more" is said.
+    return issue.keys.slice(0, PROBLEMS_TOLD_MAX + 1).map((key) => ({
       keys: [...keys, key],
       message: `unknown key${suggest(key, allowed)} (allowed: ${allowed.join(", ")})`,
     }));

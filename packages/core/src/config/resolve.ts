@@ -8,6 +8,7 @@
 import { UsageError } from "../errors.js";
 import { isPlainObject } from "../json.js";
 import { describe } from "../name.js";
+import { reading } from "../readable.js";
 import type { ConcurrencyLimitSettings, NodeSettings, RateLimitSettings } from "../settings.js";
 import type { GenDurableConfig } from "./config.js";
 import { type CompleteConfig, configShape, FLUSHER_DEFAULTS } from "./configShape.js";
@@ -55,7 +56,11 @@ export interface ResolvedConfig {
 const FILE_ORIGIN = "config file";
 
 /** @throws UsageError INVALID_CONFIG, whose message lists everything that is wrong */
-export function resolveSettings({ flags = {}, env = process.env, file }: ConfigInputs): ResolvedConfig {
+export function resolveSettings(inputs: ConfigInputs): ResolvedConfig {
+  return reading("config", () => resolveReadable(inputs));
+}
+
+function resolveReadable({ flags = {}, env = process.env, file }: ConfigInputs): ResolvedConfig {
   const environment = statementsOfEnvironment(env);
   const stated = [...statementsOfFile(file), ...environment.stated, ...statementsOfFlags(flags)];
   const embedded = flags.embedded === true || asksForEmbedded(env);
@@ -64,6 +69,12 @@ export function resolveSettings({ flags = {}, env = process.env, file }: ConfigI
   const { config, origins } = layered(stated);
   const originOf: OriginOf = (keys) => originIn(origins, keys);
 
+  const unusable = Object.keys(config).filter((key) => hasProto(config[key]));
+  if (unusable.length > 0)
+    throw refuseConfig(
+      unusable.map((key) => ({ keys: [key, "__proto__"], message: "not a usable name" })),
+      originOf,
+    );
   const parsed = configShape.safeParse(config);
   if (!parsed.success) throw configError(parsed.error.issues, config, originOf);
   const complete = parsed.data;
@@ -101,12 +112,18 @@ function statementsOfFile(file: unknown): Statement[] {
   });
 }
 
+/** zod leaves this key out without a word. */
+function hasProto(part: unknown): boolean {
+  return isPlainObject(part) && Object.hasOwn(part, "__proto__");
+}
+
 /** Later statements override earlier ones. A part that was switched off and is stated in detail later is on again. */
 function layered(stated: readonly Statement[]): {
   config: Record<string, unknown>;
   origins: Map<string, string>;
 } {
-  const config: Record<string, unknown> = {};
+  // Without a prototype: a key named __proto__ is a key like any other, and unknown.
+  const config: Record<string, unknown> = Object.create(null);
   const origins = new Map<string, string>();
   for (const { keys, value, origin } of stated) {
     const [key = "", inner] = keys;

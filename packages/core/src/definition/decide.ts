@@ -6,6 +6,7 @@ import type { JsonText } from "../instance.js";
 import { describeError, encodeJson, storableText } from "../json.js";
 import { checkName, describe, suggest } from "../name.js";
 import type { ChildInsert, Decision, KeyChange } from "../protocol/outcome.js";
+import { reading } from "../readable.js";
 import { deadlineOf, dueOf } from "../schedule.js";
 import { encodeConcurrencyKey, encodeRate, type Limits } from "./admission.js";
 import { childDraftOf } from "./child.js";
@@ -39,6 +40,13 @@ const AWAIT_OPTIONS = ["timeoutMs", "until"] as const;
 
 /** @throws UsageError with code and path: what cannot be stored, an unknown step, a state of the wrong shape, ... */
 export function decide(draft: OutcomeDraft, fsm: RuntimeFsm, known: KnownFsms, limits: Limits): Decision {
+  return reading(
+    `ctx.${draft.kind === "await" ? "awaitSignal" : draft.kind === "children" ? "scheduleChildren" : draft.kind}`,
+    () => decideReadable(draft, fsm, known, limits),
+  );
+}
+
+function decideReadable(draft: OutcomeDraft, fsm: RuntimeFsm, known: KnownFsms, limits: Limits): Decision {
   const stateOf = (state: unknown): JsonText =>
     encodeNextState(fsm, state, { path: "state", maxBytes: limits.maxPayloadBytes });
   switch (draft.kind) {

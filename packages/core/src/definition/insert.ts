@@ -6,6 +6,7 @@ import { LIVE_STATUSES, STATUSES, type Status } from "../instance.js";
 import { joinPath } from "../json.js";
 import { checkName, describe, INT_MAX } from "../name.js";
 import type { ChildInsert } from "../protocol/outcome.js";
+import { reading } from "../readable.js";
 import { dueOf } from "../schedule.js";
 import { encodeConcurrencyKey, encodeRate, type Limits } from "./admission.js";
 import type { RuntimeFsm } from "./definition.js";
@@ -33,6 +34,10 @@ const CODE = "INVALID_OPTION";
  * `rows[3]` in a list, `children[3]` for a child. @throws UsageError with the path of what is wrong
  */
 export function encodeInsert(fsm: RuntimeFsm, options: unknown, limits: Limits, path = ""): ChildInsert {
+  return reading(path === "" ? "options" : path, () => encodeReadable(fsm, options, limits, path));
+}
+
+function encodeReadable(fsm: RuntimeFsm, options: unknown, limits: Limits, path: string): ChildInsert {
   const given = checkOptions(options, INSERT_OPTIONS, { code: CODE, path });
   const at = (key: string): string => joinPath(path, [key]);
   const { rateLimit, weight } = encodeRate(given, limits, path);

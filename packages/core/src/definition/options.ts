@@ -3,6 +3,7 @@
 import { UsageError } from "../errors.js";
 import { isPlainObject } from "../json.js";
 import { describe, INT_MAX, suggest } from "../name.js";
+import { reading } from "../readable.js";
 
 export interface OptionsCheck {
   /** The code of a refusal. */
@@ -18,6 +19,15 @@ export function checkOptions(
   { code, path }: OptionsCheck,
 ): Readonly<Record<string, unknown>> {
   if (options === undefined) return {};
+  return reading(path === "" ? "options" : path, () => checkReadable(options, allowed, { code, path }));
+}
+
+/** A copy, so that what was checked is what is used: a getter may answer differently the next time. */
+function checkReadable(
+  options: unknown,
+  allowed: readonly string[],
+  { code, path }: OptionsCheck,
+): Readonly<Record<string, unknown>> {
   if (!isPlainObject(options))
     throw new UsageError(code, `${path}: expected an object, found ${describe(options)}`, { path });
   for (const key of Object.keys(options)) {
@@ -29,7 +39,7 @@ export function checkOptions(
       { path: where, allowed },
     );
   }
-  return options;
+  return { ...options };
 }
 
 /** @throws UsageError with `code` unless the value is an integer from `min` (1) to `max` (a Postgres int) */
