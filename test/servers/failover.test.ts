@@ -16,6 +16,7 @@ const WRITERS = 8;
 let first: Server;
 let second: Server;
 let onSecond: pg.Pool;
+let load: Load | undefined;
 
 beforeAll(async () => {
   first = await Server.start();
@@ -34,6 +35,7 @@ beforeAll(async () => {
   onSecond.on("error", () => undefined);
 }, 60_000);
 afterAll(async () => {
+  await load?.stop();
   await onSecond.end();
   await Promise.all([first.stop(), second.stop()]);
   removeFolders();
@@ -54,52 +56,53 @@ test("nodes and clients carry on against the promoted replica, nothing that was 
   await early.logged("takes no writes yet");
 
   const client = createClient({ url });
-  const load = new Load(client);
-  await until(() => load.done.size >= 100, {
+  const work = new Load(client);
+  load = work;
+  await until(() => work.done.size >= 100, {
     timeoutMs: 60_000,
     describe: () =>
-      `work is done before the failover: ${load.inserted.size} inserted, ${load.done.size} done, ${load.failures} failures, the last ${load.lastError}; node a logged ${a.stderr.slice(-2_000)}`,
+      `work is done before the failover: ${work.inserted.size} inserted, ${work.done.size} done, ${work.failures} failures, the last ${work.lastError}; node a logged ${a.stderr.slice(-2_000)}`,
   });
 
   await first.kill();
   proxy.retarget(second.url());
   // Meanwhile only a standby answers.
-  await until(() => load.failures > 0, { describe: "a caller notices" });
+  await until(() => work.failures > 0, { describe: "a caller notices" });
   await ask(second, "SELECT pg_promote()");
-  const before = load.done.size;
-  await until(() => load.done.size >= before + 100, {
+  const before = work.done.size;
+  await until(() => work.done.size >= before + 100, {
     describe: () =>
-      `work is done after the failover; ${load.lastError}; node a logged ${a.stderr.slice(-2_000)}`,
+      `work is done after the failover; ${work.lastError}; node a logged ${a.stderr.slice(-2_000)}`,
   });
   await early.ready();
 
   await first.restart();
   const old = await countOn(first);
-  const again = load.done.size;
-  await until(() => load.done.size >= again + 50, { describe: "work is done beside the old primary" });
+  const again = work.done.size;
+  await until(() => work.done.size >= again + 50, { describe: "work is done beside the old primary" });
   const cwd = folderWith({});
   const inserted = await runCommand(["insert", "plain", "{}", "--database-url", url, "--json"], { cwd });
   expect(inserted).toMatchObject({ code: 0 });
-  load.inserted.add((JSON.parse(inserted.stdout) as { id: number }).id);
+  work.inserted.add((JSON.parse(inserted.stdout) as { id: number }).id);
 
   // With the new primary away, the old one is no way out.
   await second.kill();
-  await until(() => /an old primary \(timeline 1; 2 was seen/.test(load.lastError), {
-    describe: () => `the old primary is refused; the last error was ${load.lastError}`,
+  await until(() => /an old primary \(timeline 1; 2 was seen/.test(work.lastError), {
+    describe: () => `the old primary is refused; the last error was ${work.lastError}`,
   });
   await second.restart();
-  const last = load.done.size;
-  await until(() => load.done.size >= last + 50, { describe: "work is done after the new primary's crash" });
+  const last = work.done.size;
+  await until(() => work.done.size >= last + 50, { describe: "work is done after the new primary's crash" });
   expect(await countOn(first)).toEqual(old);
 
-  await load.stop();
-  await audit(load);
+  await work.stop();
+  await audit(work);
   for (const node of [a, b, early] satisfies NodeProcess[])
     expect(await node.stop()).toEqual({ code: 0, signal: null });
   expect(a.log.map(({ msg }) => msg)).toContain("the connection to the database is back");
   await client.close();
   await database.drop().catch(() => undefined);
-}, 120_000);
+}, 240_000);
 
 /** Everything acknowledged is there, and everything that is there comes to its end. */
 async function audit(load: Load): Promise<void> {

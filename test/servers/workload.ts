@@ -32,13 +32,12 @@ export async function startWorkload(client: Client, count: number): Promise<Star
         correlationKey: `count:${n}`,
       });
       note(counter.id, done({ count: 5 }));
-      expect(await client.insertByName("counter", { correlationKey: `count:${n}` })).toMatchObject({
-        ok: false,
-      });
       const parent = await client.insertByName("parent", { state: { kids: [{}, { fail: true }, {}] } });
       note(parent.id, done({ statuses: ["done", "failed", "done"] }));
       const awaiter = await client.insertByName("awaiter", { correlationKey: `await:${n}` });
       note(awaiter.id, done({ n }));
+      const again = await client.insertByName("awaiter", { correlationKey: `await:${n}` });
+      expect(again).toEqual({ ok: false, reason: "duplicate", id: awaiter.id });
       await client.signal(`await:${n}`, "go", { n }, { dedupKey: "once" });
       await client.signal(`await:${n}`, "go", { n: -1 }, { dedupKey: "once" });
       const late = await client.insertByName("awaitTimeout", { state: { timeoutMs: 50 }, delayMs: 50 });
