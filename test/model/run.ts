@@ -348,7 +348,7 @@ export function run(options: RunOptions): Program {
       cancelRequested: false,
       cancelled: row.cancelled || (row.cancelRequested && fixes.flushSeesCancel),
       visit: next,
-      attempt: outcome.kind === "retry" ? row.attempt + 1 : 0,
+      attempt: attemptAfter(outcome, row.attempt),
     };
     if (s.note(`visit ${id} ${s.memory.visit} attempt ${s.memory.attempt}`) > 1)
       s.violate(`two outcomes of one attempt of visit ${s.memory.visit} committed`);
@@ -455,6 +455,11 @@ export function run(options: RunOptions): Program {
       );
     }
   }
+}
+
+function attemptAfter({ kind }: Outcome, attempt: number): number {
+  if (kind === "retry") return attempt + 1;
+  return kind === "done" || kind === "stop" ? attempt : 0;
 }
 
 export function credit(s: Statement): void {

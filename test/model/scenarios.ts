@@ -37,12 +37,12 @@ function scenario(
   return { name, world, programs, always, finally: finallyHolds, ...more };
 }
 
-const AWAITS: Record<string, Outcome> = {
+export const AWAITS: Record<string, Outcome> = {
   start: { kind: "await", names: ["go"], step: "woken" },
   woken: { kind: "done" },
 };
-const CHAIN: Record<string, Outcome> = { start: { kind: "next", step: "end" }, end: { kind: "done" } };
-const FAMILY: Record<string, Outcome> = {
+export const CHAIN: Record<string, Outcome> = { start: { kind: "next", step: "end" }, end: { kind: "done" } };
+export const FAMILY: Record<string, Outcome> = {
   start: { kind: "children", step: "joined", count: 1 },
   child: { kind: "done" },
   joined: { kind: "done" },
