@@ -96,4 +96,4 @@ test("an owner migrates and grants, and a role that may create nothing runs node
     async () => (await database.one<{ n: number }>("SELECT count(*)::int AS n FROM gen_durable")).n === 0,
   );
   await collector.stop();
-}, 120_000);
+}, 240_000);
