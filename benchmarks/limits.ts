@@ -1,10 +1,13 @@
-// limits: what each kind of limit costs, as a ratio to the same node's drain without limits in the same round; and what
-// a pick costs behind a deep backlog of one busy key.
+// limits: what each kind of limit costs, as a ratio to the drain of a node without any limits in the same round; what a node that
+// has limits costs rows that have none; and what a pick costs behind a deep backlog of one busy key.
 // Machine:  printed; Postgres and node share it. fsync and synchronous_commit are on.
-// Settings: one node, queue concurrency 1,000, one flusher, far polls. Gates and bursts are as wide as the backlog needs, so that
-//           what is measured is the admission, not the waiting; the hot gates admit 1,000 at once, as the queue does.
+// Settings: two nodes, one with limits and one without, each on a database of its own and idle while the other is measured. Queue
+//           concurrency 1,000, one flusher, far polls. Gates admit 10,000: more than the node can have in flight (1,000 that run,
+//           2,000 ahead, 4,096 that wait for their commit), so that what is measured is the admission, not the waiting.
 // Method:   rounds; each goes through all shapes, a drain each, from the rows' commit to the last one's, by the database's clock.
+//           Unlimited rows on the node with limits are drained when that node's picks have become those of a queue without limits.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { claimLimited, pickTransaction } from "#coordinator/claimLimited.js";
 import { PostgresLimiter } from "#coordinator/limiter/postgresLimiter.js";
 import { LimitedSearch } from "#coordinator/limiter/search.js";
@@ -17,8 +20,17 @@ import { median } from "./report.js";
 
 const DRAIN_TIMEOUT_MS = 300_000;
 
+/** More than one node can have in flight. */
+const WIDE_LIMIT = 10_000;
+/** A queue that met no limited row for two seconds is claimed as one without limits; this long is surely past it. */
+const QUIET_MS = 3_000;
+
 interface Shape {
   name: string;
+  /** Drained by the node that has no limits. */
+  isPlain?: boolean;
+  /** Drained only after the node has met no limited row for a while. */
+  isQuiet?: boolean;
   /** SQL of the key and of the rate limit of row n. */
   key?: string;
   rate?: string;
@@ -27,7 +39,8 @@ interface Shape {
 }
 
 const SHAPES: readonly Shape[] = [
-  { name: "unlimited" },
+  { name: "unlimited", isPlain: true },
+  { name: "unlimited, limits configured", isQuiet: true, target: 0.95 },
   { name: "one hot gate", key: "'gate'" },
   { name: "gate with 8 shards", key: "'wide'", target: 0.85 },
   { name: "100 partitions of a gate", key: "'gate:' || n % 100" },
@@ -41,30 +54,38 @@ export const limits: Benchmark = {
   options: { rows: 20_000, rounds: 3, workers: 1, backlog: 50_000 },
   async run(bench, options, report) {
     const { rows = 0, rounds = 0, workers = 0, backlog = 0 } = options;
-    const database = await bench.createDatabase("limits");
-    const node = await bench.startNode(
-      database,
-      {
-        queues: { bench: 1_000 },
-        flushers: [{ queues: "all", maxBatch: 1_000, maxDelayMs: 20 }],
-        pollIntervalMs: 60_000,
-        maxPollIntervalMs: 60_000,
-        gc: false,
-        concurrencyLimits: { gate: { limit: 1_000 }, wide: { limit: 1_000, shards: 8 } },
-        rateLimits: { rate: { allowed: 1_000_000, period: "1 second" } },
-      },
-      workers,
-    );
-    await measure(database, rows, SHAPES[0] as Shape);
+    const config = {
+      queues: { bench: 1_000 },
+      flushers: [{ queues: "all", maxBatch: 1_000, maxDelayMs: 20 }],
+      pollIntervalMs: 60_000,
+      maxPollIntervalMs: 60_000,
+      gc: false,
+    };
+    const plain = await bench.createDatabase("plain");
+    const limited = await bench.createDatabase("limits");
+    const nodes = [
+      await bench.startNode(plain, config, workers),
+      await bench.startNode(
+        limited,
+        {
+          ...config,
+          concurrencyLimits: { gate: { limit: WIDE_LIMIT }, wide: { limit: WIDE_LIMIT, shards: 8 } },
+          rateLimits: { rate: { allowed: 1_000_000, period: "1 second" } },
+        },
+        workers,
+      ),
+    ];
+    for (const database of [plain, limited]) await measure(database, rows, SHAPES[0] as Shape);
     const rates = new Map<string, number[]>();
     for (let round = 1; round <= rounds; round++) {
       for (const shape of SHAPES) {
-        const rate = await measure(database, rows, shape);
+        if (shape.isQuiet === true) await sleep(QUIET_MS);
+        const rate = await measure(shape.isPlain === true ? plain : limited, rows, shape);
         rates.set(shape.name, [...(rates.get(shape.name) ?? []), rate]);
         console.log(`round ${round}: ${shape.name}: ${Math.round(rate)} rows/s`);
       }
     }
-    if (node.hasExited) throw new Error(`the node ended early:\n${node.stderr}`);
+    for (const node of nodes) if (node.hasExited) throw new Error(`a node ended early:\n${node.stderr}`);
     const unlimited = median(rates.get("unlimited") ?? []);
     for (const { name, target } of SHAPES) {
       const rate = median(rates.get(name) ?? []);

@@ -13,6 +13,7 @@ import { limits } from "./limits.js";
 import { memory } from "./memory.js";
 import { peers } from "./peers.js";
 import { Report } from "./report.js";
+import { starvation } from "./starvation.js";
 import { timers } from "./timers.js";
 
 const BENCHMARKS: readonly Benchmark[] = [
@@ -22,6 +23,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   latency,
   insert,
   limits,
+  starvation,
   flat,
   timers,
   memory,

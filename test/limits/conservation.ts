@@ -18,6 +18,8 @@ const GATES: Record<string, { limit: number; shards?: number }> = {
   hot: { limit: 5 },
   wide: { limit: 20, shards: 4 },
   parts: { limit: 2 },
+  // Never full: its counters are debited at the end of the picks.
+  vast: { limit: 400, shards: 2 },
 };
 
 export interface Conserved {
@@ -48,7 +50,7 @@ export async function conserve(
   await database.query(
     `INSERT INTO gen_durable (fsm, step, concurrency_key, rate_limit)
      SELECT 'plain', 'start',
-            (ARRAY['hot', 'wide', 'parts:' || n % 7, 'solo:' || n % 10, 'cold:' || n, 'acct:' || n % 20, NULL])[1 + n % 7],
+            (ARRAY['hot', 'wide', 'parts:' || n % 7, 'solo:' || n % 10, 'cold:' || n, 'acct:' || n % 20, 'vast:' || n % 2, NULL])[1 + n % 8],
             CASE WHEN n % 3 = 0 THEN 'fast:' || n % 2 END
        FROM generate_series(1, $1) n`,
     [rows],

@@ -1,10 +1,12 @@
 // Gates: at most so many of a key execute, by counters that nobody can overdraw.
 import { beforeEach, expect, test } from "@jest/globals";
+import { SlotsGone } from "#coordinator/limiter/limiter.js";
 import { reapRows } from "#coordinator/reap.js";
 import { releaseClaims } from "#coordinator/release.js";
 import { createDatabase } from "../support/database.js";
 import { awaits, done, next } from "../support/outcomes.js";
 import { insertRow, readRow } from "../support/rows.js";
+import { until } from "../support/until.js";
 import { configure, gateErrors, limiter, pickRows, readBuckets, settle, statements } from "./rig.js";
 
 const database = await createDatabase();
@@ -182,6 +184,67 @@ test("GATE-20: one credit admits exactly one", async () => {
   await limiter.credit(connection, [{ key: "a", shard: 0 }]);
   await connection.command("COMMIT");
   expect(await admit(3, 4)).toEqual([3]);
+});
+
+/** An admission of so many rows of "a" that leaves its counters unlocked where it may. */
+async function promise(slots: number) {
+  await connection.command("BEGIN");
+  return limiter.admit(
+    connection,
+    Array.from({ length: slots }, (_, id) => ({ id: id + 1, gate: "a", rate: null, weight: 1 })),
+    { mayOwe: true },
+  );
+}
+
+/** A gate "a" whose counters exist, full. */
+async function warm(limit: number, shards = 1) {
+  await configure(database, { a: { limit, shards } });
+  await insertKeyed(limit, "a");
+  await settle(connection, (await pickRows(connection)).rows, done());
+}
+
+test("LI4: with slots in plenty no counter is held before the end of the pick; a pick draws on one shard as long as that lasts", async () => {
+  await warm(100, 2);
+  const { admitted, denials, owed } = await promise(10);
+  expect([admitted.length, denials.length]).toEqual([10, 0]);
+  expect(owed).toMatchObject([{ key: "a", slots: 10, capacity: 50 }]);
+  await database.query("SELECT FROM gen_durable_buckets FOR UPDATE NOWAIT");
+  await limiter.debit(connection, owed);
+  await expect(database.query("SELECT FROM gen_durable_buckets FOR UPDATE NOWAIT")).rejects.toMatchObject({
+    code: "55P03",
+  });
+  await connection.command("COMMIT");
+  expect((await readBuckets(database)).map(({ available }) => available).sort()).toEqual([40, 50]);
+  // With less than twice what is wanted, the counters are locked at once.
+  expect((await promise(46)).owed).toEqual([]);
+  await connection.command("ROLLBACK");
+});
+
+test.each([
+  ["taken by another pick", "UPDATE gen_durable_buckets SET available = 3"],
+  ["of another limit by now", "UPDATE gen_durable_buckets SET capacity = capacity - 1, available = 9"],
+  ["owed", "UPDATE gen_durable_buckets SET debt = 1"],
+  ["swept", "DELETE FROM gen_durable_buckets"],
+])("LI4: a pick whose promised slots are %s does not commit", async (_, change) => {
+  await warm(10);
+  const { owed } = await promise(4);
+  expect(owed).toHaveLength(1);
+  await database.query(change);
+  await expect(limiter.debit(connection, owed)).rejects.toThrow(SlotsGone);
+  await connection.command("ROLLBACK");
+});
+
+test("LI4: a pick waits for a commit that credits its counter, and takes what it has promised", async () => {
+  await warm(10);
+  await insertKeyed(4, "a");
+  const flusher = await database.session();
+  await flusher.query("BEGIN");
+  await flusher.query("SELECT FROM gen_durable_buckets FOR UPDATE");
+  const picking = pickRows(connection);
+  await until(async () => (await database.query("SELECT FROM pg_locks WHERE NOT granted")).length > 0);
+  await flusher.query("COMMIT");
+  expect((await picking).rows).toHaveLength(4);
+  expect(await readBuckets(database)).toMatchObject([{ available: 6 }]);
 });
 
 test("a limit that is lowered while its slots are taken is paid off before anything is admitted; raised, it admits at once", async () => {

@@ -2,7 +2,7 @@
 // admitted ones with their final shard. Plain, over a session: the pickers and the testing helpers run the same code.
 // CM1  Nothing provisional is committed: a denied row is never written.
 // CM2  Instance rows are locked first, then counters; neither is waited for. What has to be waited for (an entry of a unique
-//      index that another pick is just making) is waited for under a short lock timeout.
+//      index that another pick is just making, a counter that is debited last) is waited for under a short lock timeout.
 // CM3  A lost race rolls the whole pick back, and it begins anew on what the winner has committed.
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,7 +13,7 @@ import { pauseAt } from "#core/pausePoint.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 import type { Session, TransactionTexts } from "#flusher/env.js";
 import { CLAIM_BYTES_MAX, type ClaimedRecord, type KnownDefinitions, loadRows, type Place } from "./claim.js";
-import type { Admitted, Denial, Limiter } from "./limiter/limiter.js";
+import { type Admitted, type Denial, type Limiter, SlotsGone } from "./limiter/limiter.js";
 
 /** CM2: below deadlock_timeout, so that two picks in each other's way are parted before the server calls it a deadlock. */
 const LOCK_TIMEOUT_MS = 100;
@@ -146,6 +146,7 @@ export async function claimLimited(
 /** Another pick was first: with a row of the key, or with the counter; or the two were in each other's way. */
 export function isRace(error: unknown): boolean {
   return (
+    error instanceof SlotsGone ||
     classifyFailure(error) === "contention" ||
     isUniqueViolation(error, "gen_durable_concurrency_active") ||
     isUniqueViolation(error, "gen_durable_buckets_pkey")
@@ -163,14 +164,16 @@ async function pick(session: Session, env: LimitedEnv, request: LimitedRequest):
   const facts = await lockCandidates(session, statements, request);
   await pauseAt("pick.locked");
   const locked = parse<LockedRow>(facts?.rows);
-  const { admitted, denials } = await env.limiter.admit(
+  const { admitted, denials, owed } = await env.limiter.admit(
     session,
     locked.map(([id, key, isGated, rate, weight]) => ({ id, gate: isGated ? key : null, rate, weight })),
+    { mayOwe: true },
   );
   const records = await claimAdmitted(session, statements, request, { locked, admitted }).catch((error) => {
     const [alone] = admitted.length === 1 ? admitted : [];
     throw alone !== undefined && isRefusal(error) ? new RowRefused(alone.id, error) : error;
   });
+  await env.limiter.debit(session, owed);
   await pauseAt("pick.admitted");
   await session.command(transaction.commit);
   return {

@@ -56,6 +56,7 @@ export function admitCandidates(
   return {
     admitted,
     denials: [...tallies.values()].filter(({ isDenied }) => isDenied).map(({ denial }) => denial),
+    owed: [...pools.values()].flatMap((pool) => pool.owed()),
   };
 }
 

@@ -3,6 +3,7 @@
 // LI1  What is admitted is debited; what is not admitted is not, by neither of its limits.
 // LI2  Rows are judged in pick order; within one rate key nobody overtakes, so that a heavy row gets its turn.
 // LI3  A slot that is credited once admits exactly one row more.
+// LI4  What is owed is debited before the pick commits, or the pick does not commit.
 
 import type { Session } from "#flusher/env.js";
 
@@ -40,17 +41,43 @@ export interface Denial {
   granted: number;
 }
 
+/** Slots that an admission has promised and not yet taken (LI4). */
+export interface OwedSlots {
+  key: string;
+  shard: number;
+  slots: number;
+  /** What the shard held in all when it was drawn from. */
+  capacity: number;
+}
+
 export interface Admission {
   admitted: Admitted[];
   denials: Denial[];
+  /** Empty unless the caller has said that it debits what it owes. */
+  owed: OwedSlots[];
+}
+
+/** Slots that were promised are gone: somebody else was first. The pick begins anew. */
+export class SlotsGone extends Error {
+  constructor() {
+    super("slots that an admission has promised were taken by another pick");
+    this.name = "SlotsGone";
+  }
 }
 
 export interface Limiter {
   /**
-   * Decides about rows in pick order, in the open transaction of their pick. @throws what Postgres says when a race for a
-   * counter is lost; the pick begins anew then.
+   * Decides about rows in pick order, in the open transaction of their pick. With `mayOwe` slots of a gate that has plenty
+   * may be promised without holding its counters: the caller debits them last (LI4). @throws what Postgres says when a race
+   * for a counter is lost; the pick begins anew then.
    */
-  admit(session: Session, candidates: readonly Candidate[]): Promise<Admission>;
+  admit(
+    session: Session,
+    candidates: readonly Candidate[],
+    options?: { mayOwe?: boolean },
+  ): Promise<Admission>;
+  /** Takes what an admission owes, last in the transaction of its pick. @throws SlotsGone */
+  debit(session: Session, owed: readonly OwedSlots[]): Promise<void>;
   /** Gives slots back, in the open transaction that frees them, last in it. */
   credit(session: Session, slots: readonly { key: string; shard: number }[]): Promise<void>;
 }

@@ -2,8 +2,9 @@
 // PO1  A gate's shard: available = capacity - in use + debt; debt is what is in use beyond a capacity that was lowered.
 // PO2  A counter that does not exist is full. It is made when something is drawn from it, never before.
 // PO3  While a shard of a changed limit is locked by somebody else nothing is admitted: what it owes is not known.
+// PO4  A wide pool is not locked: what is drawn from it is owed, and debited at the end of the pick.
 
-import type { LimitKind } from "./limiter.js";
+import type { LimitKind, OwedSlots } from "./limiter.js";
 
 /** Below this a token is a rounding error. */
 const EPSILON = 1e-9;
@@ -16,6 +17,8 @@ export interface Shard {
   /** False: it does not exist yet. */
   exists: boolean;
   isChanged: boolean;
+  /** Slots drawn from it. */
+  drawn: number;
 }
 
 export interface PoolFacts {
@@ -26,6 +29,8 @@ export interface PoolFacts {
   /** The limit, or the burst. */
   total: number;
   shards: number;
+  /** Nothing of it is locked, for there is plenty (PO4). */
+  isWide: boolean;
 }
 
 export interface FoundShard {
@@ -43,26 +48,36 @@ export class Pool {
   #isBusy = false;
   /** Nothing may be drawn before the changed limit is settled (PO3). */
   #isBlocked = false;
+  /** The shard that slots come from. */
+  #source: Shard | undefined;
 
   constructor(facts: PoolFacts, found: readonly FoundShard[]) {
     this.facts = facts;
     const isChanged = found.some(({ shard, capacity }) => capacity !== this.#capacityOf(shard));
-    this.#isBusy = found.some(({ grabbed }) => !grabbed);
+    this.#isBusy = !facts.isWide && found.some(({ grabbed }) => !grabbed);
     this.#isBlocked = isChanged && this.#isBusy;
-    this.#debt = found.reduce((sum, { grabbed, debt }) => sum + (grabbed ? 0 : debt), 0);
-    for (const { grabbed, ...shard } of found) {
-      if (!grabbed) continue;
+    const isOurs = ({ grabbed }: FoundShard): boolean => grabbed || facts.isWide;
+    this.#debt = found.reduce((sum, shard) => sum + (isOurs(shard) ? 0 : shard.debt), 0);
+    for (const { grabbed, ...shard } of found.filter(isOurs)) {
       // A shard beyond those that are configured has refilled as well, and holds nothing.
       const available =
         facts.kind === "rate" ? Math.min(shard.available, this.#capacityOf(shard.shard)) : shard.available;
-      this.#shards.push({ ...shard, available, exists: true, isChanged: false });
+      this.#shards.push({ ...shard, available, exists: true, isChanged: false, drawn: 0 });
     }
-    if (this.#isBlocked) return;
+    if (this.#isBlocked || facts.isWide) return;
     const known = new Set(found.map(({ shard }) => shard));
     for (let shard = 0; shard < facts.shards; shard++) {
       const capacity = this.#capacityOf(shard);
       if (!known.has(shard))
-        this.#shards.push({ shard, capacity, available: capacity, debt: 0, exists: false, isChanged: false });
+        this.#shards.push({
+          shard,
+          capacity,
+          available: capacity,
+          debt: 0,
+          exists: false,
+          isChanged: false,
+          drawn: 0,
+        });
     }
     if (isChanged) this.#settle();
     this.#debt += this.#shards.reduce((sum, { debt }) => sum + debt, 0);
@@ -83,12 +98,25 @@ export class Pool {
     return weight <= this.available + EPSILON;
   }
 
-  /** Takes a slot; returns its shard: the one with the most left, so that releases spread. */
+  /**
+   * Takes a slot; returns its shard. A pick draws on the fullest one as long as that lasts: its rows end together, and their
+   * commit touches few counters; the next pick draws on another.
+   */
   takeSlot(): number {
-    const fullest = this.#shards.reduce((a, b) => (b.available > a.available ? b : a));
-    fullest.available -= 1;
-    fullest.isChanged = true;
-    return fullest.shard;
+    if (this.#source === undefined || this.#source.available < 1)
+      this.#source = this.#shards.reduce((a, b) => (b.available > a.available ? b : a));
+    this.#source.available -= 1;
+    this.#source.drawn += 1;
+    this.#source.isChanged = true;
+    return this.#source.shard;
+  }
+
+  /** PO4: what was drawn and is not locked. */
+  owed(): OwedSlots[] {
+    if (!this.facts.isWide) return [];
+    return this.#shards
+      .filter(({ drawn }) => drawn > 0)
+      .map(({ shard, drawn, capacity }) => ({ key: this.facts.key, shard, slots: drawn, capacity }));
   }
 
   /** Takes tokens from every shard, in proportion to what it has. */
@@ -109,6 +137,7 @@ export class Pool {
 
   /** The counters to write. */
   changed(): Shard[] {
+    if (this.facts.isWide) return [];
     return this.#shards.filter(({ isChanged }) => isChanged).sort((a, b) => a.shard - b.shard);
   }
 
