@@ -14,7 +14,8 @@
 --          wait), more (probed gates of which not every row was looked at), unknown (JSON: rate keys without a limit of
 --          their name, with fsm and step), reached (JSON: how far each priority was looked at); rows (JSON, in pick order):
 --          id, concurrency key, whether that is a gate's, rate limit, weight, whether there are an inbox and children.
--- Locks:   gen_durable, FOR NO KEY UPDATE SKIP LOCKED in pick order: it never waits.
+-- Locks:   gen_durable, FOR NO KEY UPDATE SKIP LOCKED: first rows of keys of which a later one is wanted, then in pick order. It
+--          never waits.
 WITH RECURSIVE
 found AS (
   (SELECT r.priority FROM :schema.gen_durable r
@@ -93,7 +94,10 @@ looked AS MATERIALIZED (
      AND s.id <> ALL ($14::bigint[])
 ),
 keys AS MATERIALIZED (
-  SELECT k.key, k.busy, h.*
+  SELECT k.key, k.busy, f.id AS first, CASE WHEN f.fits THEN f.id ELSE h.id END AS id,
+         CASE WHEN f.fits THEN f.priority ELSE h.priority END AS priority,
+         CASE WHEN f.fits THEN f.eligible_at ELSE h.eligible_at END AS eligible_at,
+         CASE WHEN f.fits THEN f.rate_limit ELSE h.rate_limit END AS rate_limit
     FROM (SELECT k.key,
                  (SELECT true FROM :schema.gen_durable e
                    WHERE e.concurrency_key = k.key AND e.status = 'executing' AND e.concurrency_shard IS NULL LIMIT 1) AS busy
@@ -102,11 +106,21 @@ keys AS MATERIALIZED (
                   UNION
                   SELECT p.key FROM probes p WHERE NOT p.gated) k
            OFFSET 0) k
-    -- Of the heads that are there the first that can start: one without a limit, or of a rate that is not used up.
+    LEFT JOIN LATERAL (
+      SELECT f.id, f.priority, f.eligible_at, f.rate_limit,
+             ((f.fsm, f.fsm_version) IN (SELECT * FROM unnest($4::text[], $5::int[]))) IS TRUE AND f.id <> ALL ($14::bigint[])
+               AND f.queue = $1::text AND f.rate_limit IS NULL AS fits
+        FROM :schema.gen_durable f
+       WHERE k.busy IS NULL AND f.concurrency_key = k.key AND f.status = 'runnable'
+         AND f.eligible_at <= coalesce($9::timestamptz, now())
+       ORDER BY f.priority, f.eligible_at, f.id
+       LIMIT 1
+    ) f ON true
+    -- Behind a first row of another queue, with a limit, or that this node cannot run: the first that can start.
     LEFT JOIN LATERAL (
       SELECT h.id, h.priority, h.eligible_at, h.rate_limit
         FROM :schema.gen_durable h
-       WHERE k.busy IS NULL AND h.concurrency_key = k.key AND h.status = 'runnable' AND h.queue = $1::text
+       WHERE NOT f.fits AND h.concurrency_key = k.key AND h.status = 'runnable' AND h.queue = $1::text
          AND h.eligible_at <= coalesce($9::timestamptz, now())
          AND ((h.fsm, h.fsm_version) IN (SELECT * FROM unnest($4::text[], $5::int[]))) IS TRUE
          AND h.id <> ALL ($14::bigint[])
@@ -118,6 +132,16 @@ keys AS MATERIALIZED (
        LIMIT 1
     ) h ON true
 ),
+-- Picks that do not agree on which row can start (those of other queues, too) still meet on the first one, and its lock
+-- decides between them.
+met AS MATERIALIZED (
+  SELECT c.id
+    FROM keys k
+    CROSS JOIN LATERAL (
+      SELECT g.id FROM :schema.gen_durable g
+       WHERE k.first <> k.id AND g.id = k.first AND g.status::text = 'runnable' FOR NO KEY UPDATE SKIP LOCKED
+    ) c
+),
 wanted AS MATERIALIZED (
   SELECT l.id, l.priority, l.eligible_at, l.concurrency_key, l.rate_limit, l.gated
     FROM looked l
@@ -128,7 +152,8 @@ wanted AS MATERIALIZED (
                            OR l.weight <= (SELECT c.capacity FROM :schema.gen_durable_bucket_configs c
                                             WHERE c.kind = 'rate' AND c.name = split_part(l.rate_limit, ':', 1)))))
   UNION ALL
-  SELECT k.id, k.priority, k.eligible_at, k.key, k.rate_limit, false FROM keys k WHERE k.id IS NOT NULL
+  SELECT k.id, k.priority, k.eligible_at, k.key, k.rate_limit, false
+    FROM keys k WHERE k.id = k.first OR k.first IN (SELECT m.id FROM met m)
    ORDER BY 2, 3, 1
 ),
 candidates AS MATERIALIZED (

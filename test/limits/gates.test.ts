@@ -247,6 +247,27 @@ test("LI4: a pick waits for a commit that credits its counter, and takes what it
   expect(await readBuckets(database)).toMatchObject([{ available: 6 }]);
 });
 
+test("K1-16, REC-14: a changed limit reclassifies nobody; one that no node states any more stays in force", async () => {
+  await configure(database, { a: { limit: 3 } });
+  await insertKeyed(8, "a");
+  expect((await pickRows(connection)).rows).toHaveLength(3);
+  await configure(database, { a: { limit: 5 }, b: { limit: 1 } });
+  expect((await pickRows(connection)).rows).toHaveLength(2);
+  expect(
+    await database.query(
+      "SELECT DISTINCT concurrency_shard AS shard FROM gen_durable WHERE status = 'executing'",
+    ),
+  ).toEqual([{ shard: 0 }]);
+  // A node that boots writes the names of its own configuration, and no others.
+  await configure(database, { c: { limit: 1 } });
+  expect(await database.query("SELECT name FROM gen_durable_bucket_configs ORDER BY name")).toEqual([
+    { name: "a" },
+    { name: "b" },
+    { name: "c" },
+  ]);
+  expect((await pickRows(connection)).rows).toEqual([]);
+});
+
 test("a limit that is lowered while its slots are taken is paid off before anything is admitted; raised, it admits at once", async () => {
   await configure(database, { a: { limit: 4, shards: 2 } });
   await insertKeyed(12, "a");
@@ -294,7 +315,7 @@ test("a changed limit is not settled while somebody has a part of it locked", as
   expect((await pickRows(connection)).rows).toHaveLength(4);
 });
 
-test("a name that is added gates new claims beside the one row of the key that runs; removed, keys are K = 1 again", async () => {
+test("K1-16: a name that is added gates new claims beside the one row of the key that runs; removed, keys are K = 1 again", async () => {
   await insertKeyed(6, "order:1");
   expect((await pickRows(connection)).rows).toHaveLength(1);
   await configure(database, { order: { limit: 2 } });

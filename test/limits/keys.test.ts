@@ -1,9 +1,10 @@
 // K = 1: rows of an unconfigured key execute one at a time, whoever picks.
 import { beforeEach, expect, test } from "@jest/globals";
+import { reapRows } from "#coordinator/reap.js";
 import { createDatabase } from "../support/database.js";
 import { awaits, children, done, next, retry, stop } from "../support/outcomes.js";
 import { insertExecuting, insertRow, readRow } from "../support/rows.js";
-import { configure, pickRows, settle } from "./rig.js";
+import { configure, pickRows, settle, statements } from "./rig.js";
 
 const database = await createDatabase();
 const connection = await database.connection();
@@ -115,6 +116,15 @@ test("K1-10: a race that the unique index decides is begun anew, and costs the p
   expect(await readRow(database, mine)).toMatchObject({ status: "runnable", attempt: 0 });
 });
 
+test("K1-13: a dead owner's key is free again when the reaper returns its row", async () => {
+  const head = await insertRow(database, { concurrency_key: "a" });
+  await insertRow(database, { concurrency_key: "a" });
+  await pickRows(connection, { claim: "dead/1" });
+  expect(ids(await pickRows(connection))).toEqual([]);
+  await reapRows(connection, statements, { deadNodes: ["dead"], leaseTtlMs: 1_000 });
+  expect(ids(await pickRows(connection))).toEqual([head]);
+});
+
 test("K1-14: a keyed row that its rate denies does not hold the key", async () => {
   await configure(database, { api: { limit: 1, rate: 0 } });
   await insertRow(database, { rate_limit: "api" });
@@ -126,6 +136,22 @@ test("K1-14: a keyed row that its rate denies does not hold the key", async () =
   expect(first.denials).toMatchObject([{ kind: "rate", key: "api", why: "full", wanted: 1, granted: 0 }]);
   expect(ids(await pickRows(connection, { excluded: { keys: [], rates: ["api"] } }))).toEqual([sibling]);
   expect(await readRow(database, rated)).toMatchObject({ status: "runnable" });
+});
+
+test("picks that do not agree on which row of a key can start meet on its first one: one takes a row, nothing is contended", async () => {
+  await configure(database, { api: { limit: 5, rate: 1 } });
+  const rated = await insertRow(database, { concurrency_key: "a", rate_limit: "api" });
+  const free = await insertRow(database, { concurrency_key: "a" });
+  const excluded = { keys: [], rates: ["api"] };
+  // Another pick, which finds tokens, is about to claim the first row.
+  const holder = await database.session();
+  await holder.query("BEGIN");
+  await holder.query("SELECT FROM gen_durable WHERE id = $1 FOR NO KEY UPDATE", [rated]);
+  const blocked = await pickRows(connection, { excluded });
+  expect(ids(blocked)).toEqual([]);
+  expect(blocked.busyKeys).toEqual(["a"]);
+  await holder.query("ROLLBACK");
+  expect(ids(await pickRows(connection, { excluded }))).toEqual([free]);
 });
 
 test("a freed key's head is found by its index, wherever the scan stands", async () => {

@@ -162,3 +162,36 @@ test("RATE-14: a rate limit that is configured nowhere stalls its rows alone, an
   await node.logged("rows wait for a rate limit that nobody has configured");
   expect(await countStatuses(database)).toEqual({ runnable: 3, done: 1 });
 });
+
+test("K1-11: a step that runs under a key holds no connection: twenty of them add none to the node's", async () => {
+  await start({ queues: { default: 20 } });
+  const connections = async () =>
+    (
+      await database.one<{ n: number }>(
+        "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'gen-durable %'",
+      )
+    ).n;
+  // Every connection that the node needs for one row.
+  await insertMany(1, { key: "warm" });
+  await poke();
+  await allDone(1);
+  const idle = await connections();
+  await insertMany(20, { fsm: "hold", key: "a:*" });
+  await poke();
+  await until(async () => (await countStatuses(database)).executing === 20, { describe: "all of them run" });
+  expect(await connections()).toBeLessThanOrEqual(idle);
+  await letGo(database);
+  await allDone(21);
+});
+
+test("GATE-16: a node that brings a limit whose name takes live exclusive keys warns of it, once", async () => {
+  await insertMany(1, { fsm: "hold", key: "order:42" });
+  await database.query("UPDATE gen_durable SET eligible_at = now() + interval '1 hour'");
+  const limits = { concurrencyLimits: { order: { limit: 5 }, stripe: { limit: 5 } } };
+  const first = await start(limits);
+  const warning = "a new concurrency limit takes keys that were exclusive until now";
+  expect(await first.logged(warning)).toMatchObject({ level: 40, limit: "order", key: "order:42" });
+  const second = await start(limits);
+  expect(second.stderr).not.toContain(warning);
+  expect(first.stderr.split(warning)).toHaveLength(2);
+});

@@ -1,7 +1,9 @@
 // Rates: tokens by the database's clock, taken at the claim, never refunded.
 import { beforeEach, expect, test } from "@jest/globals";
+import { createClient } from "gen-durable";
 import { createDatabase } from "../support/database.js";
-import { done, next, retry } from "../support/outcomes.js";
+import { children, done, next, retry } from "../support/outcomes.js";
+import { plain } from "../support/probes/basic.js";
 import { insertRow, readRow } from "../support/rows.js";
 import { configure, pickRows, readBuckets, settle } from "./rig.js";
 
@@ -171,4 +173,39 @@ test("RATE-17, RATE-19: eight pickers over a hundred cold keys grant exactly fiv
   ).toEqual([{ n: 100, least: 5, most: 5 }]);
   expect((await readBuckets(database)).filter(({ available }) => available !== 0)).toEqual([]);
   expect(database.log().filter((line) => line.includes("deadlock"))).toEqual([]);
+});
+
+test("INS-22, RATE-05, RATE-08: an insert names the limit of the first step and makes no counter; of three rows and a burst of two, two run", async () => {
+  await configure(database, { api: { limit: 2, rate: 0 }, gate: { limit: 5 } });
+  const client = createClient({ pool: database.pool });
+  await client.insertMany(
+    plain,
+    Array.from({ length: 3 }, () => ({ state: {}, rateLimit: "api", concurrencyKey: "gate" })),
+  );
+  expect(await readBuckets(database)).toEqual([]);
+  expect((await pickRows(connection)).rows).toHaveLength(2);
+  expect(await readBuckets(database)).toMatchObject([
+    { kind: "conc", available: 3 },
+    { kind: "rate", capacity: 2, available: 0 },
+  ]);
+});
+
+test("RET-04: every try of a retried step takes its tokens anew", async () => {
+  await configure(database, { api: { limit: 5, rate: 0 } });
+  await insertRated(1, "api", 2);
+  for (const available of [3, 1]) {
+    const { rows } = await pickRows(connection);
+    expect(await readBuckets(database)).toMatchObject([{ available }]);
+    await settle(connection, rows, retry());
+  }
+  expect((await pickRows(connection)).rows).toEqual([]);
+});
+
+test("CHI-14: of two children under a cold limit with a burst of one, one is admitted", async () => {
+  await configure(database, { api: { limit: 1, rate: 0 } });
+  await insertRow(database);
+  const kid = { fsm: "plain", rateLimit: "api" };
+  await settle(connection, (await pickRows(connection)).rows, children([kid, kid]));
+  expect((await pickRows(connection)).rows).toHaveLength(1);
+  expect(await readBuckets(database)).toMatchObject([{ key: "api", available: 0 }]);
 });
