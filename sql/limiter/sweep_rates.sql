@@ -1,6 +1,6 @@
 -- Runs:    collector, a batch of keys at a time.      Index: gen_durable_buckets_pkey.
 -- Does:    deletes the counters of rate keys that have refilled to the brim, or whose limit is not configured any more: a
---          missing counter is a full one. All counters of a key go, or none.
+--          missing counter is a full one. All counters of a key go, or none. (ARRAY: as in lock_gates.)
 -- Params:  $1 after key text, $2 keys at most int.
 -- Returns: last: the last key of the batch (NULL: there was none); keys: how many keys were looked at; swept: how many
 --          counters went.
@@ -11,7 +11,7 @@ WITH batch AS MATERIALIZED (
 ), locked AS MATERIALIZED (
   SELECT b.key, b.shard, b.capacity, b.available, b.last_refill, c.name, c.rate, c.capacity AS burst, c.shards
     FROM batch
-    JOIN :schema.gen_durable_buckets b ON b.kind = 'rate' AND b.key = batch.key
+    JOIN :schema.gen_durable_buckets b ON b.kind = 'rate' AND b.key = ANY (ARRAY[batch.key])
     LEFT JOIN :schema.gen_durable_bucket_configs c ON c.kind = 'rate' AND c.name = split_part(b.key, ':', 1)
    ORDER BY b.key, b.shard
      FOR UPDATE OF b SKIP LOCKED
