@@ -1,8 +1,9 @@
 // Picker: finds work for one queue and hands it to the crew. One a queue, all in the coordinator's thread.
 // Owns:  the queue's cursor, its poll timer and its rows that wait for their mark.
 // P1  One pick is in flight at most. Completions and pokes that arrive meanwhile are answered together by the next one.
-// P2  A pick that found less than it asked for ends the search (`#isDry`): only a poke, a timer, a release or the poll starts it
-//     again, so the end of a backlog is not followed by a pick a completion.
+// P2  A pick that found less than it asked for ends the search (`#isDry`): only a poke, a timer, a release, the poll or one of
+//     the few looks after work was found (afterlook.ts) starts it again, so the end of a backlog is not followed by a pick a
+//     completion.
 // P3  A poke matters whenever it comes: while no slot is free it is remembered, and the next free slot picks.
 // P4  A claim whose answer was lost is released by name before its lease runs out.
 // P5  A claim that the database refuses because of some row's values is halved until that row stands alone; it is then
@@ -14,6 +15,7 @@ import { monotonicMs, setClampedTimeout } from "#core/clock.js";
 import { classifyFailure } from "#core/database/failure.js";
 import type { Ledger } from "#core/ledger.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
+import { Afterlook } from "./afterlook.js";
 import { type Claim, claimRunnable, type KnownDefinitions } from "./claim.js";
 import { claimLimited, isRace, type LimitedClaim, pickTransaction, RowRefused } from "./claimLimited.js";
 import { Cursor } from "./cursor.js";
@@ -76,7 +78,7 @@ export interface PickerOptions {
   doubt(claim: string): void;
 }
 
-type Reason = "poke" | "poll" | "freed";
+type Reason = "poke" | "poll" | "freed" | "again";
 
 export class Picker {
   readonly #options: PickerOptions;
@@ -98,7 +100,10 @@ export class Picker {
   #pollTimer: NodeJS.Timeout | undefined;
   #laterTimer: NodeJS.Timeout | undefined;
   #pollMs: number;
-  #isPoll = false;
+  #reason: Reason = "poke";
+  readonly #afterlook = new Afterlook(() => this.#lookAgain());
+  /** Rows of the search that goes on. */
+  #found = 0;
   #emptyAtMs = Number.NEGATIVE_INFINITY;
   #rowsMax = Number.POSITIVE_INFINITY;
   #roundTripMs = 2;
@@ -141,6 +146,7 @@ export class Picker {
     clearTimeout(this.#searchTimer);
     await this.#picking;
     await this.#marking;
+    this.#afterlook.stop();
   }
 
   /** Rows of this queue may be due now (P3). */
@@ -190,7 +196,7 @@ export class Picker {
 
   #seek(reason: Reason): void {
     this.#isDry = false;
-    this.#isPoll = reason === "poll";
+    this.#reason = reason;
     this.#look();
   }
 
@@ -270,8 +276,8 @@ export class Picker {
     } else {
       this.#cursor.drop();
       // Past a cursor there may be rows before it: the search ends only where it has looked everywhere.
-      if (!pick.hadCursor && !this.#isPoked) this.#isDry = true;
-      if (!pick.hadCursor && claim.rows.length === 0) this.#emptyAtMs = nowMs;
+      if (!pick.hadCursor && !this.#isPoked) this.#endSearch();
+      if (!pick.hadCursor && claim.rows.length === 0) this.#foundNothing(nowMs);
     }
     this.#adaptPoll(claim.rows.length);
   }
@@ -324,8 +330,8 @@ export class Picker {
     this.#tellPick(pick.wanted, claim.rows.length);
     this.#options.throttle.tell(this.#options.queue, claim);
     if (pick.isOver) {
-      if (!this.#isPoked) this.#isDry = true;
-      if (claim.rows.length === 0) this.#emptyAtMs = nowMs;
+      if (!this.#isPoked) this.#endSearch();
+      if (claim.rows.length === 0) this.#foundNothing(nowMs);
     }
     this.#adaptPoll(claim.rows.length);
     if (pick.search.isQuiet(nowMs)) {
@@ -334,13 +340,29 @@ export class Picker {
     }
   }
 
+  #endSearch(): void {
+    this.#isDry = true;
+    this.#afterlook.searchEnded(this.#found);
+    this.#found = 0;
+  }
+
+  /** A look of our own does not hold up the poke that comes right after it. */
+  #foundNothing(nowMs: number): void {
+    if (this.#reason !== "again") this.#emptyAtMs = nowMs;
+  }
+
+  /** Where no slot is free the rows can wait for one: whoever frees it is followed by a poke or a poll. */
+  #lookAgain(): void {
+    if (this.#phase === "running" && this.#isDry && this.#wanted() > 0) this.#seek("again");
+  }
+
   #tellPick(wanted: number, claimed: number): void {
     this.#options.report.event("pick", { queue: this.#options.queue, wanted, claimed });
   }
 
   #adaptPoll(claimed: number): void {
     if (claimed > 0) this.#pollMs = this.#options.pollIntervalMs;
-    else if (this.#isPoll && this.#isDry) {
+    else if (this.#reason === "poll" && this.#isDry) {
       this.#pollMs = Math.min(this.#pollMs * POLL_BACKOFF, this.#options.maxPollIntervalMs);
     }
   }
@@ -357,6 +379,7 @@ export class Picker {
       (rules.needsMark(row) ? unmarked : ready).push(heldRow);
     }
     this.#heldCount += rows.length;
+    this.#found += rows.length;
     if (ready.length > 0) slots.dispatch(ready);
     if (unmarked.length > 0) {
       this.#marks.add(unmarked);

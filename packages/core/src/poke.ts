@@ -5,6 +5,8 @@
 //   TAB "cancel" TAB id      the step that runs instance id is asked to end
 // K1  The first poke of a burst goes out at once (the leading edge); the window holds back only what follows it.
 // K2  What the window holds back is sent when it closes: the last poke of a burst is never dropped.
+// K3  The window is short until work keeps coming inside it: inserts some tens of milliseconds apart are each told at once, a
+//     stream of thousands pays for ten pokes a second (a NOTIFY makes its commit wait for a lock of the whole server).
 
 import { createHash } from "node:crypto";
 import type { QueueDue } from "./protocol/flusher.js";
@@ -12,8 +14,11 @@ import type { QueueDue } from "./protocol/flusher.js";
 /** Whoever asks the database for the next due row asks at least this often, so work due later needs no poke. */
 export const DUE_HORIZON_MS = 5_000;
 
-/** One process pokes one queue at most once in so many milliseconds, after the leading edge. */
+/** One process pokes one queue at most once in so many milliseconds, after the leading edge and while it has much to say. */
 export const POKE_WINDOW_MS = 100;
+
+/** The window of a queue that is poked now and then. It doubles with every poke that had to wait for its end. */
+export const POKE_WINDOW_MS_MIN = 10;
 
 /** A held-back poke for work that is due before the window closes goes out this long after the last one at the earliest. */
 const DUE_WINDOW_MS = 20;
@@ -53,6 +58,7 @@ export interface PokeGateOptions {
 interface Window {
   queue: string;
   sentAtMs: number;
+  lengthMs: number;
   /** The earliest instant at which held-back work is due, or undefined when nothing is held back. */
   owedDueAtMs: number | undefined;
 }
@@ -77,7 +83,7 @@ export class PokeGate {
   /** Whether a poke of this queue would go out at once. Work due later has a window of its own. */
   isOpen(queue: string, dueInMs = 0): boolean {
     const window = this.#windows.get(windowKey({ queue, dueInMs }));
-    return window === undefined || this.#options.nowMs() - window.sentAtMs >= POKE_WINDOW_MS;
+    return window === undefined || this.#options.nowMs() - window.sentAtMs >= window.lengthMs;
   }
 
   /** The queues that were poked within the window; what comes up in them now is owed. */
@@ -91,9 +97,15 @@ export class PokeGate {
   /** Notes that a poke of this queue has gone out. */
   sent(due: QueueDue): void {
     this.#sweep();
-    this.#windows.set(windowKey(due), {
+    const key = windowKey(due);
+    const last = this.#windows.get(key);
+    const nowMs = this.#options.nowMs();
+    // Nothing has come for another whole window: the stream has ended.
+    const isBusy = last !== undefined && nowMs - last.sentAtMs < 2 * last.lengthMs;
+    this.#windows.set(key, {
       queue: due.queue,
-      sentAtMs: this.#options.nowMs(),
+      sentAtMs: nowMs,
+      lengthMs: isBusy ? last.lengthMs : firstLengthMs(key),
       owedDueAtMs: undefined,
     });
   }
@@ -142,6 +154,7 @@ export class PokeGate {
       const window = this.#windows.get(key) ?? {
         queue: due.queue,
         sentAtMs: Number.NEGATIVE_INFINITY,
+        lengthMs: firstLengthMs(key),
         owedDueAtMs: undefined,
       };
       window.owedDueAtMs = Math.min(window.owedDueAtMs ?? Number.POSITIVE_INFINITY, nowMs + due.dueInMs);
@@ -186,6 +199,7 @@ export class PokeGate {
       const dueInMs = Math.max(0, window.owedDueAtMs - nowMs);
       payloads.push(encodePoke({ type: "due", queue: window.queue, dueInMs }));
       window.sentAtMs = nowMs;
+      window.lengthMs = Math.min(window.lengthMs * 2, POKE_WINDOW_MS);
       window.owedDueAtMs = undefined;
     }
     if (payloads.length > 0) this.#options.send(payloads);
@@ -197,7 +211,7 @@ export class PokeGate {
     if (this.#windows.size < 256) return;
     const nowMs = this.#options.nowMs();
     for (const [key, window] of this.#windows) {
-      if (window.owedDueAtMs === undefined && nowMs - window.sentAtMs >= POKE_WINDOW_MS)
+      if (window.owedDueAtMs === undefined && nowMs - window.sentAtMs >= 2 * POKE_WINDOW_MS)
         this.#windows.delete(key);
     }
   }
@@ -205,10 +219,15 @@ export class PokeGate {
 
 /** When a held-back poke goes out: at the window's end, or sooner where the work is due before that. */
 function closesAtMs(key: string, window: Window): number {
-  const endsAtMs = window.sentAtMs + POKE_WINDOW_MS;
+  const endsAtMs = window.sentAtMs + window.lengthMs;
   if (!key.startsWith("later\t")) return endsAtMs;
   const dueAtMs = window.owedDueAtMs ?? endsAtMs;
   return Math.max(window.sentAtMs + DUE_WINDOW_MS, Math.min(endsAtMs, dueAtMs));
+}
+
+/** Work that is due later is told long before: there is no hurry. */
+function firstLengthMs(key: string): number {
+  return key.startsWith("later\t") ? POKE_WINDOW_MS : POKE_WINDOW_MS_MIN;
 }
 
 function windowKey(due: QueueDue): string {
