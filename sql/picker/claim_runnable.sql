@@ -5,6 +5,8 @@
 --          It goes through the priorities one by one, so that sleepers on an urgent priority cost one probe; a
 --          priority without a place to resume at is scanned from its start, and when none is known they are found by
 --          a loose scan of the index. Nothing is locked beyond what the batch needs: the outer LIMIT pulls.
+--          Its commit does not wait for the disk: a claim that a crashed server forgets is a row that runs again, and every
+--          later commit that counts (a mark, a flush) brings the claim to the disk with it.
 -- Params:  $1 queue text, $2 rows at most int, $3 claim text (<node>/<pick>), $4 lease ms float8,
 --          $5 definition names text[], $6 their versions int[] (same length),
 --          $7 priorities int[] ascending or NULL (find them), $8 resume after eligible_at timestamptz[] and
@@ -78,7 +80,11 @@ chosen AS MATERIALIZED (
             FROM weighed w) w
     WHERE w.total_bytes <= $11::float8 OR w.turn = (SELECT min(weighed.turn) FROM weighed)
 ),
-met AS (SELECT count(*) AS seen, count(*) FILTER (WHERE candidates.limited) AS limited FROM candidates
+-- MATERIALIZED, so that the setting is made although nobody reads it.
+met AS MATERIALIZED (
+  SELECT count(*) AS seen, count(*) FILTER (WHERE candidates.limited) AS limited,
+         set_config('synchronous_commit', 'off', true) AS durability
+    FROM candidates
 ),
 claimed AS (
   UPDATE :schema.gen_durable g
