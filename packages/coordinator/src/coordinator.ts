@@ -414,7 +414,10 @@ export class Coordinator {
   #makeListener(): Listener | LocalListener | undefined {
     const { poke, database } = this.#task.settings;
     const heard = {
-      onPoke: (queue: string, dueInMs: number) => this.#heed([{ queue, dueInMs }]),
+      onPoke: (queue: string, dueInMs: number) => {
+        if (dueInMs <= 0) this.#pickers[this.#queues.indexOf(queue)]?.told();
+        this.#heed([{ queue, dueInMs }]);
+      },
       onCancel: (id: number) => {
         for (const { row } of this.#held.all()) if (row.id === id) this.#crew.abort(row.seat, "cancelled");
       },

@@ -157,6 +157,11 @@ export class Picker {
     this.#seek("poke");
   }
 
+  /** A poke of this queue came from elsewhere: others may follow, and may be held back there. */
+  told(): void {
+    this.#afterlook.told(monotonicMs());
+  }
+
   /** User code of `count` rows has returned: their slots are free. */
   ended(count: number): void {
     this.#pace.ended(count, monotonicMs());
@@ -342,7 +347,7 @@ export class Picker {
 
   #endSearch(): void {
     this.#isDry = true;
-    this.#afterlook.searchEnded(this.#found);
+    this.#afterlook.searchEnded(this.#found, monotonicMs());
     this.#found = 0;
   }
 
