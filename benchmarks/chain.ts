@@ -7,9 +7,11 @@
 
 import { pokeChannel } from "#core/poke.js";
 import type { TestDatabase } from "../test/support/database.js";
+import type { NodeProcess } from "../test/support/node.js";
 import { emptyTable, TUNED, untilDrained } from "./backlog.js";
-import type { Benchmark } from "./bench.js";
+import type { Bench, Benchmark } from "./bench.js";
 import { median } from "./report.js";
+import { cpuMicroseconds } from "./usage.js";
 
 export const MODES = ["requeued", "inline"] as const;
 type Mode = (typeof MODES)[number];
@@ -27,35 +29,52 @@ export const chain: Benchmark = {
       flushers: [{ queues: "all", maxBatch: batch, maxDelayMs: 20 }],
     };
     const node = await bench.startNode(database, config, workers);
-    for (const mode of MODES)
-      await measureChain(database, { mode, steps, instances: Math.ceil(instances / 5) });
-    const rates: Record<Mode, number[]> = { requeued: [], inline: [] };
+    const measure = (mode: Mode, count: number): Promise<Walked> =>
+      measureChain(bench, database, node, { mode, steps, instances: count });
+    for (const mode of MODES) await measure(mode, Math.ceil(instances / 5));
+    const walked: Record<Mode, Walked[]> = { requeued: [], inline: [] };
     for (let round = 1; round <= rounds; round++) {
       const order = round % 2 === 1 ? MODES : [...MODES].reverse();
-      for (const mode of order) rates[mode].push(await measureChain(database, { mode, steps, instances }));
-      const said = MODES.map((mode) => `${mode} ${Math.round(rates[mode].at(-1) ?? 0)} steps/s`);
+      for (const mode of order) walked[mode].push(await measure(mode, instances));
+      const said = MODES.map((mode) => `${mode} ${Math.round(walked[mode].at(-1)?.rate ?? 0)} steps/s`);
       console.log(`round ${round}: ${said.join(", ")}`);
     }
-    if (node.hasExited) throw new Error(`the node ended early:\n${node.stderr}`);
-    for (const mode of MODES) report.figure(mode, median(rates[mode]), "steps/s");
-    report.check(
-      `inline_ratio_${steps}`,
-      median(rates.inline) / median(rates.requeued),
-      "times",
-      "atLeast",
-      1.7,
-    );
+    const rateOf = (mode: Mode): number => median(walked[mode].map(({ rate }) => rate));
+    for (const mode of MODES) {
+      report.figure(mode, rateOf(mode), "steps/s");
+      report.figure(`${mode}_node_cpu`, median(walked[mode].map(({ nodeCpu }) => nodeCpu)), "us a step");
+      report.figure(
+        `${mode}_server_cpu`,
+        median(walked[mode].map(({ serverCpu }) => serverCpu)),
+        "us a step",
+      );
+    }
+    report.check(`inline_ratio_${steps}`, rateOf("inline") / rateOf("requeued"), "times", "atLeast", 1.7);
   },
 };
 
-/** Steps a second, from the commit that makes the instances visible to the last one's end. */
+interface Walked {
+  /** Steps a second, from the commit that makes the instances visible to the last one's end, by the database's clock. */
+  rate: number;
+  /** CPU a step. */
+  nodeCpu: number;
+  serverCpu: number;
+}
+
 async function measureChain(
+  bench: Bench,
   database: TestDatabase,
+  node: NodeProcess,
   { mode, steps, instances }: { mode: Mode; steps: number; instances: number },
-): Promise<number> {
+): Promise<Walked> {
   await emptyTable(database);
+  const serverBefore = cpuMicroseconds(bench.serverPid);
+  const nodeBefore = cpuMicroseconds(node.pid);
   const { startMs, lastId } = await insertInstances(database, { mode, steps, instances });
   await untilDrained(database, lastId);
+  if (node.hasExited) throw new Error(`the node ended early:\n${node.stderr}`);
+  const serverCpu = cpuMicroseconds(bench.serverPid) - serverBefore;
+  const nodeCpu = cpuMicroseconds(node.pid) - nodeBefore;
   const { done, end_ms: endMs } = await database.one<{ done: number; end_ms: number }>(
     `SELECT count(*) AS done, CAST(extract(epoch FROM max(updated_at)) * 1000 AS float8) AS end_ms
      FROM gen_durable WHERE status = 'done' AND result = jsonb_build_object('n', $1::int) AND visit = $1::int + 1`,
@@ -63,7 +82,12 @@ async function measureChain(
   );
   if (done !== instances)
     throw new Error(`${done} of ${instances} ${mode} chains are done as they should be`);
-  return (instances * steps) / ((endMs - startMs) / 1_000);
+  const total = instances * steps;
+  return {
+    rate: total / ((endMs - startMs) / 1_000),
+    nodeCpu: nodeCpu / total,
+    serverCpu: serverCpu / total,
+  };
 }
 
 /** Inserts in one transaction and pokes with its commit. */

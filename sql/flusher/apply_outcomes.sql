@@ -10,7 +10,7 @@
 --          $8 results text[] (JSON), $9 errors text[], $10 delays float8[] ms, $11 instants float8[] (ms since 1970),
 --          $12 rate limits text[], $13 weights float8[], $14 concurrency keys text[], $15 whether to set the key
 --          boolean[], $16 awaited names text[], $17 seen signals text[] (array literals), $18 children that landed int[].
---          $19 float8: lease of inline rows, ms. $20 timestamptz: as of when, NULL: now.
+--          $19 float8: lease of inline rows, ms; at least three quarters of it are left afterwards. $20 timestamptz: as of when, NULL: now.
 -- Returns: per queue: rows, how many were updated; due_ms, how soon the first runnable one is due; deadline_ms, the first
 --          await deadline; inbox, whether a row that is done has unread signals; inboxes and families, as "1,2,5": the
 --          inline rows that have signals (the consumed ones still count) and those that have children.
@@ -62,7 +62,12 @@ WITH b AS MATERIALIZED (
         WHEN 'children' THEN coalesce($20::timestamptz, now())
         ELSE g.eligible_at END,
     locked_by = CASE b.kind WHEN 'inline' THEN g.locked_by END,
-    lease_expires_at = CASE b.kind WHEN 'inline' THEN coalesce($20::timestamptz, now()) + $19::float8 * interval '1 ms' END,
+    -- Where nothing of an index changes, Postgres writes no index: a chain's lease is left alone while it is good, and its
+    -- updated_at is that of its claim.
+    lease_expires_at = CASE WHEN b.kind = 'inline' THEN
+        CASE WHEN g.lease_expires_at >= coalesce($20::timestamptz, now()) + 0.75 * $19::float8 * interval '1 ms'
+             THEN g.lease_expires_at ELSE coalesce($20::timestamptz, now()) + $19::float8 * interval '1 ms' END
+        END,
     concurrency_key = CASE WHEN b.sets_key THEN b.concurrency_key ELSE g.concurrency_key END,
     concurrency_shard = CASE
         WHEN b.kind <> 'inline' THEN NULL
@@ -89,7 +94,7 @@ WITH b AS MATERIALIZED (
         WHEN 'stop' THEN g.wake_reason END,
     children_pending = CASE b.kind WHEN 'children' THEN coalesce(b.landed, 0) ELSE 0 END,
     cancel_requested = false,
-    updated_at = coalesce($20::timestamptz, now())
+    updated_at = CASE b.kind WHEN 'inline' THEN g.updated_at ELSE coalesce($20::timestamptz, now()) END
   FROM b
   WHERE g.id = ANY (ARRAY[b.id]) AND g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit
   RETURNING g.id, g.queue, g.status, g.eligible_at, g.await_deadline, b.kind = 'done' AND b.found AS inbox,

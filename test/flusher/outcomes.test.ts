@@ -136,6 +136,18 @@ test("an inline next stays executing under its claim, with a new lease", async (
   expect(Number(row.lease_expires_at) - Date.now()).toBeGreaterThan(50_000);
 });
 
+test("a lease that is good is left alone, so that an inline next writes no index", async () => {
+  const id = await insertExecuting(database, CLAIM, { leaseInMs: 50_000 });
+  const before = await readRow(database, id);
+  await run([outcomeOf(id, next("b", { inline: true }))]);
+  const { step, lease_expires_at, updated_at } = await readRow(database, id);
+  expect({ step, lease_expires_at, updated_at }).toEqual({
+    step: "b",
+    lease_expires_at: before.lease_expires_at,
+    updated_at: before.updated_at,
+  });
+});
+
 test("asOf stands in for the database's clock", async () => {
   const [id = 0] = await executingRows(database, 1);
   const asOf = new Date("2031-01-01T00:00:00Z");

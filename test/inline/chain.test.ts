@@ -2,12 +2,12 @@
 import { afterEach, beforeAll, expect, test } from "@jest/globals";
 import { createAudit, letGo, readAudit } from "../support/audit.js";
 import { createDatabase } from "../support/database.js";
-import { type HistoryEntry, illegalMoves, readHistory, recordHistory } from "../support/history.js";
+import { illegalMoves, readHistory, recordHistory } from "../support/history.js";
 import { insertRow, insertSignal, readRow } from "../support/rows.js";
 import { seededRandom } from "../support/seed.js";
 import { until } from "../support/until.js";
 import type { Stop } from "./machines.js";
-import { ended, insertWalk, poke, startWalkers, stopsOf } from "./rig.js";
+import { claims, ended, insertWalk, poke, startWalkers, stopsOf } from "./rig.js";
 
 const database = await createDatabase();
 
@@ -20,13 +20,6 @@ afterEach(async () => {
   expect(illegalMoves(await readHistory(database))).toEqual([]);
   await database.query("TRUNCATE gen_durable, signals, public.test_audit, public.test_control, test_history");
 });
-
-/** How often the row went from runnable to executing. */
-function claims(history: readonly HistoryEntry[]): number {
-  return history.filter(
-    ({ status, op }, n) => op === "UPDATE" && status === "executing" && history[n - 1]?.status === "runnable",
-  ).length;
-}
 
 test("INL-01, INL-13: three steps, one claim: never runnable in between, one owner, an attempt of 0, a new visit each", async () => {
   const id = await insertWalk(database, stopsOf(3));

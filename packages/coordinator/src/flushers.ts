@@ -6,7 +6,7 @@ import { type MessagePort, Worker } from "node:worker_threads";
 import type { LedgerMemory } from "#core/ledger.js";
 import type { FlusherTask, FromFlusher, LostRow, ToFlusher } from "#core/protocol/flusher.js";
 import type { FlusherSettings, NodeSettings } from "#core/settings.js";
-import { trustMs } from "./lease.js";
+import { chainTrustMs } from "./lease.js";
 
 /** Without specs: one flusher a queue, at most so many; each is a thread and a connection. */
 const DEFAULT_FLUSHERS_MAX = 4;
@@ -63,7 +63,7 @@ export class Flushers {
         maxBatch: spec.maxBatch,
         maxDelayMs: spec.maxDelayMs,
         leaseTtlMs: options.settings.leaseTtlMs,
-        trustMs: trustMs(options.settings.leaseTtlMs),
+        trustMs: chainTrustMs(options.settings.leaseTtlMs),
         node: options.node,
         poke: options.settings.poke,
       }),

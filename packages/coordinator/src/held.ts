@@ -30,6 +30,8 @@ export interface HeldRow {
   timeoutMs: number | null;
   /** H3. The thread has run more than one step of it under this claim. */
   isChain: boolean;
+  /** Whether limits have to admit the chain's next step; what they have given is lost when the step does not begin. */
+  admission: "none" | "asked" | "given";
 }
 
 export class HeldTable {
@@ -81,6 +83,7 @@ export class HeldTable {
       abortion: null,
       timeoutMs: null,
       isChain: false,
+      admission: "none",
     };
     this.#rows[seat] = held;
     return held;
@@ -103,8 +106,9 @@ export class HeldTable {
   }
 
   /** H3. A commit has carried the row to its next step, which runs ahead in the same thread. */
-  continue(held: HeldRow, { step, visit, key }: Pick<ContinuedRow, "step" | "visit" | "key">): void {
+  continue(held: HeldRow, { step, visit, key, needsAdmission }: ContinuedRow): void {
     const { row } = held;
+    held.admission = needsAdmission ? "asked" : "none";
     row.step = step;
     row.visit = visit;
     row.attempt = 0;

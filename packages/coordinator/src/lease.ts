@@ -23,6 +23,14 @@ export function trustMs(leaseTtlMs: number): number {
   return leaseTtlMs - Math.min(leaseTtlMs * MARGIN_PART, MARGIN_MS_MAX);
 }
 
+/** What the commit of a step that runs ahead leaves of a lease at least (sql/flusher/apply_outcomes.sql). */
+const CHAIN_PART = 0.75;
+
+/** How long a claim that runs ahead may be believed in, from before its commit was sent. */
+export function chainTrustMs(leaseTtlMs: number): number {
+  return trustMs(leaseTtlMs * CHAIN_PART);
+}
+
 export interface LeaseReport {
   extended: number;
   /** Rows that somebody has locked: still ours, not extended. */

@@ -41,6 +41,7 @@ class Bench {
         },
         isChained: (seat) => this.chained.includes(seat),
         trustUntil: () => undefined,
+        trustedUntilMs: () => 0,
         addPendingBytes: (_flusher, bytes) => {
           this.pendingBytes += bytes;
         },

@@ -41,6 +41,7 @@ export interface FlusherOptions {
     | "chain"
     | "isChained"
     | "trustUntil"
+    | "trustedUntilMs"
   >;
   maxBatch: number;
   maxDelayMs: number;
@@ -221,7 +222,7 @@ export class Flusher {
     });
   }
 
-  /** F4. The commit has extended their leases, too. */
+  /** F4. The commit has extended those leases that were to be extended, too. */
   #chain(
     { continued }: FlushResult,
     batch: ReadonlyMap<WireOutcome, Arrival>,
@@ -231,7 +232,7 @@ export class Flusher {
     const { ledger, trustMs } = this.#options;
     for (const outcome of continued) {
       const { id, claim, seat, generation } = outcome;
-      ledger.trustUntil(seat, startedAtMs + trustMs);
+      if (ledger.trustedUntilMs(seat) < startedAtMs + trustMs) ledger.trustUntil(seat, startedAtMs + trustMs);
       ledger.chain(seat, generation, endedAtMs);
       if (batch.get(outcome)?.session?.isOver === true)
         this.#lost.push({ id, claim, seat, generation, begun: false });

@@ -112,6 +112,7 @@ export class Crew {
 
   /** These chains' next steps have the leave of their limits. */
   admitted(rows: readonly HeldRow[]): void {
+    for (const row of rows) row.admission = "given";
     this.#tellChains("admitted", rows);
   }
 

@@ -2,6 +2,7 @@
 //
 // ST1  A thread that takes no work (blocked, condemned, set apart) gets no permits: its chains go back at once.
 // ST2  Elsewhere a chain waits for a permit like any row, and goes back after STEAL_AFTER_MS while another thread has one free.
+//      Not so where a limit is asked, or has given a slot or a token for this very step: a token would be spent for nothing.
 
 import type { Ledger } from "#core/ledger.js";
 import type { HeldRow } from "../held.js";
@@ -20,7 +21,9 @@ export function strandedChains(
     if (member.chains.size === 0) return [];
     const waiting = [...member.chains].filter(({ row }) => ledger.isChained(row.seat, row.generation));
     if (!member.takesWork) return waiting;
-    const late = waiting.filter(({ row }) => nowMs - ledger.begunAtMs(row.seat) > STEAL_AFTER_MS);
+    const late = waiting.filter(
+      ({ row, admission }) => admission === "none" && nowMs - ledger.begunAtMs(row.seat) > STEAL_AFTER_MS,
+    );
     return withinFree(late, member, permits);
   });
 }

@@ -15,7 +15,7 @@ export interface FlusherTask {
   maxBatch: number;
   maxDelayMs: number;
   leaseTtlMs: number;
-  /** How long a claim that a flush extends may be believed in, from before its statements were sent. */
+  /** How long a claim may be believed in of which a step runs ahead, from before its commit was sent. */
   trustMs: number;
   node: string;
   /** "postgres": wakes and children that other nodes may have to run are poked in the flush that commits them. */
