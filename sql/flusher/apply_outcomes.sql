@@ -1,5 +1,5 @@
 -- Runs:    flusher, once a flush, over the rows that lock_batch found held.
---          Indexes: gen_durable_pkey, signals_target, gen_durable_parent.
+--          Indexes: gen_durable_pkey, signals_target.
 -- Does:    applies every transition of the batch. A park looks once more for a matching signal that it has not seen: the
 --          row is locked since an earlier statement, so a delivery is either visible here or waits for our commit and
 --          then finds the parked row. The status is compared as text: a planner that sees the partial index on
@@ -12,8 +12,8 @@
 --          boolean[], $16 awaited names text[], $17 seen signals text[] (array literals), $18 children that landed int[].
 --          $19 float8: lease of inline rows, ms; at least three quarters of it are left afterwards. $20 timestamptz: as of when, NULL: now.
 -- Returns: per queue: rows, how many were updated; due_ms, how soon the first runnable one is due; deadline_ms, the first
---          await deadline; inbox, whether a row that is done has unread signals; inboxes and families, as "1,2,5": the
---          inline rows that have signals (the consumed ones still count) and those that have children.
+--          await deadline; inbox, whether a row that is done has unread signals; inboxes, as "1,2,5": the inline rows that
+--          have signals (the consumed ones still count).
 -- Locks:   the rows that lock_batch has locked. It may wait in gen_durable_correlation for another transaction that
 --          enters the same key, under the lock timeout.
 WITH b AS MATERIALIZED (
@@ -28,9 +28,6 @@ WITH b AS MATERIALIZED (
            WHEN 'inline' THEN
              (SELECT true FROM :schema.signals s WHERE s.target_id = u.id AND s.consumed_at IS NULL LIMIT 1)
          END AS found,
-         -- An instance at its first visit has decided nothing before, so it has no children.
-         CASE WHEN u.kind = 'inline' AND u.visit > 1 THEN
-           (SELECT true FROM :schema.gen_durable k WHERE k.parent_id = u.id LIMIT 1) END AS has_children,
          coalesce(to_timestamp(u.at_ms / 1000), coalesce($20::timestamptz, now()) + u.delay_ms * interval '1 ms') AS due
   FROM unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::text[],
               $10::float8[], $11::float8[], $12::text[], $13::float8[], $14::text[], $15::boolean[], $16::text[], $17::text[],
@@ -98,14 +95,13 @@ WITH b AS MATERIALIZED (
   FROM b
   WHERE g.id = ANY (ARRAY[b.id]) AND g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit
   RETURNING g.id, g.queue, g.status, g.eligible_at, g.await_deadline, b.kind = 'done' AND b.found AS inbox,
-            b.kind = 'inline' AND b.found AS has_inbox, b.has_children
+            b.kind = 'inline' AND b.found AS has_inbox
 )
 SELECT queue, CAST(count(*) AS int) AS rows,
        CAST(extract(epoch FROM min(eligible_at) FILTER (WHERE status = 'runnable')
          - coalesce($20::timestamptz, now())) * 1000 AS float8) AS due_ms,
        CAST(extract(epoch FROM min(await_deadline) - coalesce($20::timestamptz, now())) * 1000 AS float8) AS deadline_ms,
        coalesce(bool_or(inbox), false) AS inbox,
-       string_agg(CAST(id AS text), ',') FILTER (WHERE has_inbox) AS inboxes,
-       string_agg(CAST(id AS text), ',') FILTER (WHERE has_children) AS families
+       string_agg(CAST(id AS text), ',') FILTER (WHERE has_inbox) AS inboxes
 FROM updated
 GROUP BY queue

@@ -148,6 +148,38 @@ test("a lease that is good is left alone, so that an inline next writes no index
   });
 });
 
+test("what waits for a next step that runs ahead comes with its commit, and costs nobody else a statement", async () => {
+  const [plain = 0, mailed = 0, parent = 0] = await executingRows(database, 3);
+  const read = await insertSignal(database, mailed, "read", 1);
+  const unread = await insertSignal(database, mailed, "unread", 2);
+  await insertRow(database, { parent_id: parent, parent_visit: 1, status: "done", result: 7 });
+  const inline = next("b", { inline: true });
+  const outcomes = [
+    outcomeOf(plain, inline),
+    outcomeOf(mailed, inline, { awaited: [read], shown: [read] }),
+    outcomeOf(parent, inline, { hasChildren: true }),
+  ];
+  const session = recorded(connection);
+  const { inputs } = await flush(session, outcomes, env);
+  expect([...inputs.keys()].map(({ id }) => id)).toEqual([mailed, parent]);
+  expect(JSON.parse([...inputs.values()][0]?.inbox ?? "")).toEqual([
+    { id: unread, name: "unread", payload: 2 },
+  ]);
+  expect(JSON.parse([...inputs.values()][1]?.children ?? "")).toMatchObject([{ status: "done", result: 7 }]);
+  expect(session.sent).toEqual([
+    "BEGIN",
+    "lock_batch",
+    "apply_outcomes",
+    "consume_signals",
+    "load_inboxes",
+    "load_children",
+    "COMMIT",
+  ]);
+  session.sent.length = 0;
+  await flush(session, [outcomeOf(plain, inline, { visit: 2 })], env);
+  expect(session.sent).toEqual(["BEGIN", "lock_batch", "apply_outcomes", "COMMIT"]);
+});
+
 test("asOf stands in for the database's clock", async () => {
   const [id = 0] = await executingRows(database, 1);
   const asOf = new Date("2031-01-01T00:00:00Z");

@@ -173,7 +173,7 @@ describe("plans over 50,000 other executing rows", () => {
             expect([where, scans.length > 0]).toEqual([where, true]);
             expect([
               where,
-              scans.filter((scan) => !/using gen_durable_(pkey|correlation|parent)/.test(scan)),
+              scans.filter((scan) => !/using gen_durable_(pkey|correlation)/.test(scan)),
             ]).toEqual([where, []]);
             // Each by its id: a nested loop over the whole table has no condition.
             const byId =

@@ -26,6 +26,7 @@ export function outcomeOf(id: number, decision: Decision, spec: Partial<WireOutc
     parentVisit: null,
     awaited: [],
     shown: [],
+    hasChildren: false,
     durationMs: 0.1,
     decision,
     ...spec,

@@ -11,12 +11,13 @@ import { isSilence } from "#core/database/failure.js";
 import { unreachable } from "#core/errors.js";
 import { Ledger } from "#core/ledger.js";
 import type { CatalogueEntry } from "#core/protocol/executor.js";
-import type { ContinuedRow, FlushedRow, FromFlusher, QueueDue } from "#core/protocol/flusher.js";
+import type { FlushedRow, FromFlusher, QueueDue } from "#core/protocol/flusher.js";
 import type { CoordinatorTask, FromCoordinator, ToCoordinator } from "#core/protocol/node.js";
 import { Pulse } from "#core/pulse.js";
 import { enterCatalogue, knownDefinitions } from "./catalogue.js";
 import { pickTransaction } from "./claimLimited.js";
 import { Collector } from "./collector.js";
+import { type ContinuedOptions, takeContinued } from "./continued.js";
 import { Crew } from "./crew/crew.js";
 import { Database } from "./database.js";
 import { Doubts } from "./doubts.js";
@@ -62,6 +63,7 @@ export class Coordinator {
   readonly #timers: Timers;
   readonly #doubts: Doubts;
   readonly #runAhead: RunAhead;
+  readonly #continuedOptions: ContinuedOptions;
   readonly #listener: Listener | LocalListener | undefined;
   /** Limits span queues, so pickers and chains share what they have found full, and have told. */
   readonly #limits: { limiter: Limiter; throttle: Throttle };
@@ -147,6 +149,12 @@ export class Coordinator {
       admitted: (rows) => this.#crew.admitted(rows),
       denied: (rows) => this.#handBack(this.#crew.recallChains(rows)),
     });
+    this.#continuedOptions = {
+      held: this.#held,
+      carry: (rows) => this.#crew.continued(rows),
+      ask: (rows) => this.#runAhead.ask(rows),
+      pickers: () => this.#pickers,
+    };
     this.#listener = this.#makeListener();
     this.#reaper =
       settings.reaper === false
@@ -339,7 +347,7 @@ export class Coordinator {
       case "flushed":
         this.#release(message.committed);
         this.#release(message.stale);
-        if (message.continued.length > 0) this.#continued(message.continued);
+        if (message.continued.length > 0) takeContinued(message.continued, this.#continuedOptions);
         this.#heed(message.pokes);
         if (message.deadlineInMs !== null) this.#timers.hintDeadline(message.deadlineInMs);
         return;
@@ -369,22 +377,6 @@ export class Coordinator {
       default:
         unreachable(message);
     }
-  }
-
-  /** Rows that stay held: their next steps run ahead. */
-  #continued(continued: readonly ContinuedRow[]): void {
-    const rows = continued.flatMap((to) => {
-      const held = this.#held.at(to.seat, to.generation);
-      return held === undefined ? [] : [{ held, to }];
-    });
-    const left = rows.filter(({ held, to }) => to.key !== undefined && held.concurrencyKey !== to.key);
-    const leftKeys = left.map(({ held }) => held.concurrencyKey).filter((key) => key !== null);
-    this.#crew.continued(rows);
-    if (leftKeys.length > 0) for (const picker of this.#pickers) picker.freed(leftKeys);
-    const asking = rows.filter(({ to }) => to.needsAdmission).map(({ held }) => held);
-    if (asking.length > 0) this.#runAhead.ask(asking);
-    for (const [queueIndex, count] of this.#countByQueue(rows.map(({ held }) => held)))
-      this.#pickers[queueIndex]?.continued(count);
   }
 
   /** CO2. */

@@ -143,6 +143,7 @@ function toOutcome(row: LostRecord): WireOutcome {
     parentVisit: row.parent_visit,
     awaited: [],
     shown: [],
+    hasChildren: false,
     durationMs: 0,
     decision: { kind: "stop", reason: "the claim was lost" },
   };

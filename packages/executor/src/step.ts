@@ -251,6 +251,7 @@ export class StepRun {
       parentVisit: row.parentVisit,
       awaited,
       shown: seenBy(row, awaited),
+      hasChildren: row.children !== null,
       durationMs: this.#environment.now() - this.#beganAtMs,
       decision,
     };

@@ -44,8 +44,8 @@ export async function applyBatch(
   const result = resultOf(locked);
   const applied: AppliedBatch = { result, owed: [], xid: locked.xid };
   if (locked.held.length === 0) {
-    const nobody = { withInbox: NO_IDS, withChildren: NO_IDS };
-    result.inputs = await loadInputs(session, result.continued, { ...nobody, landed: locked.landed }, env);
+    const found = { withInbox: NO_IDS, landed: locked.landed };
+    result.inputs = await loadInputs(session, result.continued, found, env);
     return applied;
   }
 
@@ -120,9 +120,8 @@ interface Updated {
   deadlineInMs: number | null;
   /** Whether some row that is done has unread signals. */
   inboxes: boolean;
-  /** Rows whose next step runs on: which have signals, which have children. */
+  /** Rows whose next step runs on, and which have signals. */
   withInbox: ReadonlySet<number>;
-  withChildren: ReadonlySet<number>;
 }
 
 async function updateRows(
@@ -138,7 +137,6 @@ async function updateRows(
     deadline_ms: number | null;
     inbox: boolean;
     inboxes: string | null;
-    families: string | null;
   }>(env.statements.get("flusher/apply_outcomes"), [
     ...transitionColumns(held, landed),
     env.leaseTtlMs,
@@ -155,7 +153,6 @@ async function updateRows(
     deadlineInMs: rows.reduce<number | null>((first, row) => earlier(first, row.deadline_ms), null),
     inboxes: rows.some((row) => row.inbox),
     withInbox: idsOf(rows.map((row) => row.inboxes)),
-    withChildren: idsOf(rows.map((row) => row.families)),
   };
 }
 

@@ -1,9 +1,10 @@
-import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
-import type { FromFlusher, LostRow } from "#core/protocol/flusher.js";
+import { afterEach, beforeEach, describe, expect, jest, test } from "@jest/globals";
+import type { FromFlusher, LostRow, ToRunner } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { emptyResult, type FlushResult } from "./env.js";
 import { Flusher, type FlusherOptions } from "./flusher.js";
 import type { GiveBackResult } from "./giveBack.js";
+import type { Session } from "./sessions.js";
 import { BATCH_BYTES_MAX } from "./trigger.js";
 
 beforeEach(() => {
@@ -15,7 +16,11 @@ afterEach(() => {
 
 /** A flusher over a database that commits when the test says so. */
 class Bench {
-  readonly flushes: { ids: number[]; end: (answer?: Partial<FlushResult>) => Promise<void> }[] = [];
+  readonly flushes: {
+    ids: number[];
+    inline: boolean[];
+    end: (answer?: Partial<FlushResult>) => Promise<void>;
+  }[] = [];
   readonly returned: LostRow[][] = [];
   readonly messages: FromFlusher[] = [];
   onTheWay = 0;
@@ -73,6 +78,7 @@ class Bench {
     return new Promise((resolve) => {
       this.flushes.push({
         ids: outcomes.map((outcome) => outcome.id),
+        inline: outcomes.map(({ decision }) => decision.kind === "next" && decision.inline),
         end: async (answer = { committed: [...outcomes] }) => {
           resolve({ ...emptyResult(), ...answer });
           await settle();
@@ -84,6 +90,10 @@ class Bench {
   /** The ids of the flush number `n`, from 0. */
   ids(n: number): number[] | undefined {
     return this.flushes[n]?.ids;
+  }
+
+  inline(n: number): boolean[] | undefined {
+    return this.flushes[n]?.inline;
   }
 
   end(n: number, answer?: Partial<FlushResult>): Promise<void> {
@@ -114,6 +124,7 @@ function outcome(id: number, result = "null"): WireOutcome {
     parentVisit: null,
     awaited: [],
     shown: [],
+    hasChildren: false,
     durationMs: 0,
     decision: { kind: "done", result },
   };
@@ -266,4 +277,75 @@ test("FLU-19: a flush is answered once for the whole batch", async () => {
       deadlineInMs: 5,
     },
   ]);
+});
+
+describe("F4: steps that run ahead", () => {
+  const ahead = (id: number): WireOutcome => ({
+    ...outcome(id),
+    decision: {
+      kind: "next",
+      step: "b",
+      state: "{}",
+      due: null,
+      rateLimit: null,
+      weight: 1,
+      key: undefined,
+      inline: true,
+    },
+  });
+  const sessionOf = (answers: ToRunner[]): Session => ({
+    thread: 0,
+    session: 1,
+    isOver: false,
+    port: { postMessage: (answer: ToRunner) => answers.push(answer), close: () => undefined },
+  });
+
+  test("the mark is set before the thread hears of the commit, and only for rows that are still ours", async () => {
+    const bench = new Bench();
+    const answers: ToRunner[] = [];
+    const [a, b] = [ahead(1), ahead(2)];
+    bench.flusher.receive(sessionOf(answers), [a, b]);
+    expect(bench.chained).toEqual([]);
+    await bench.end(0, {
+      continued: [a],
+      stale: [b],
+      inputs: new Map([[a, { inbox: "[1]", children: null }]]),
+    });
+    expect(bench.chained).toEqual([1]);
+    expect(answers).toEqual([
+      {
+        type: "committed",
+        tenancies: [1, 1],
+        inputs: [{ seat: 1, generation: 1, inbox: "[1]", children: null }],
+      },
+      { type: "left", tenancies: [2, 1] },
+    ]);
+  });
+
+  test("what a thread had posted when it ended is committed as if it had not asked to run ahead", async () => {
+    const bench = new Bench();
+    const session = sessionOf([]);
+    bench.onTheWay = 2;
+    bench.flusher.receive(session, [ahead(1)]);
+    session.isOver = true;
+    bench.onTheWay = 0;
+    bench.flusher.consider();
+    expect(bench.inline(0)).toEqual([false]);
+  });
+
+  test("a commit that was under way when the thread ended is followed by the row's return, without a crash", async () => {
+    const bench = new Bench();
+    const answers: ToRunner[] = [];
+    const session = sessionOf(answers);
+    const a = ahead(1);
+    bench.flusher.receive(session, [a]);
+    session.isOver = true;
+    // It is known as lost, too, by whoever found its mark ended.
+    bench.flusher.giveBack([lost(1)]);
+    await bench.end(0, { continued: [a] });
+    expect(bench.returned.flat()).toMatchObject([{ id: 1, begun: false }]);
+    bench.flusher.giveBack([lost(1)]);
+    await settle();
+    expect(bench.returned.flat().at(-1)).toMatchObject({ id: 1, begun: false });
+  });
 });

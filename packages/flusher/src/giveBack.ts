@@ -187,6 +187,7 @@ function endOf({ lost, row }: Cancelled): WireOutcome {
     parentVisit: row.parent_visit,
     awaited: [],
     shown: [],
+    hasChildren: false,
     durationMs: 0,
     decision: { kind: "stop", reason: "cancelled" },
   };

@@ -122,21 +122,17 @@ export function freedSlots(held: readonly HeldOutcome[]): FreedSlot[] {
 export async function loadInputs(
   session: Session,
   continued: readonly WireOutcome[],
-  found: {
-    withInbox: ReadonlySet<number>;
-    withChildren: ReadonlySet<number>;
-    landed: readonly WireOutcome[];
-  },
+  { withInbox, landed }: { withInbox: ReadonlySet<number>; landed: readonly WireOutcome[] },
   env: FlushEnv,
 ): Promise<Map<WireOutcome, RowInputs>> {
-  // Of what was committed by a try that got no answer nobody has said whether something waits.
-  const landed = new Set(found.landed);
-  const idsOf = (known: ReadonlySet<number>): number[] =>
-    continued.filter((outcome) => known.has(outcome.id) || landed.has(outcome)).map(({ id }) => id);
   const inputs = new Map<WireOutcome, RowInputs>();
-  if (landed.size === 0 && found.withInbox.size === 0 && found.withChildren.size === 0) return inputs;
-  const inboxes = await loadInboxes(session, env.statements, idsOf(found.withInbox));
-  const children = await loadChildren(session, env.statements, idsOf(found.withChildren));
+  const parents = continued.filter((outcome) => outcome.hasChildren).map(({ id }) => id);
+  // Of what was committed by a try that got no answer nobody has said whether signals wait.
+  const late = landed.length === 0 ? landed : landed.filter((outcome) => continued.includes(outcome));
+  const receivers = [...withInbox, ...late.map(({ id }) => id)];
+  if (parents.length === 0 && receivers.length === 0) return inputs;
+  const inboxes = await loadInboxes(session, env.statements, receivers);
+  const children = await loadChildren(session, env.statements, parents);
   for (const outcome of continued) {
     const own = { inbox: inboxes.get(outcome.id) ?? null, children: children.get(outcome.id) ?? null };
     if (own.inbox !== null || own.children !== null) inputs.set(outcome, own);

@@ -19,6 +19,7 @@ export function strandedChains(
 ): HeldRow[] {
   return members.flatMap((member) => {
     if (member.chains.size === 0) return [];
+    if (member.takesWork && !members.some((other) => other !== member && other.takesWork)) return [];
     const waiting = [...member.chains].filter(({ row }) => ledger.isChained(row.seat, row.generation));
     if (!member.takesWork) return waiting;
     const late = waiting.filter(

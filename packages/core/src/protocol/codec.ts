@@ -55,6 +55,7 @@ type OutcomeTuple = [
   number | null,
   readonly number[],
   readonly number[],
+  boolean,
   number,
   WireOutcome["decision"],
 ];
@@ -75,6 +76,7 @@ function toTuple(o: WireOutcome): OutcomeTuple {
     o.parentVisit,
     o.awaited,
     o.shown,
+    o.hasChildren,
     o.durationMs,
     o.decision,
   ];
@@ -96,8 +98,9 @@ function fromTuple(t: OutcomeTuple): WireOutcome {
     parentVisit: t[11],
     awaited: t[12],
     shown: t[13],
-    durationMs: t[14],
-    decision: t[15],
+    hasChildren: t[14],
+    durationMs: t[15],
+    decision: t[16],
   };
 }
 

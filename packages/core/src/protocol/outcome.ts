@@ -64,6 +64,8 @@ export interface WireOutcome {
   awaited: readonly number[];
   /** Ids of the signals that this step, or one before it since the last that consumed, was handed as awaited: what a park has already seen. What merely lay in its inbox wakes. */
   shown: readonly number[];
+  /** Whether the step found children. Only an outcome makes some, and parks: without, a next step that runs ahead has none. */
+  hasChildren: boolean;
   /** How long user code ran, milliseconds. */
   durationMs: number;
   decision: Decision;
