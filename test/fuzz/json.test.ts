@@ -146,7 +146,7 @@ const outcome = fc.record({
   parentVisit: fc.option(int),
   awaited: fc.array(id),
   shown: fc.array(id),
-  hasChildren: false,
+  hasChildren: fc.boolean(),
   durationMs: fc.double({ noNaN: true }),
   decision,
 });
