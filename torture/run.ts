@@ -39,7 +39,10 @@ export interface RunOptions {
   settleSeconds: number;
   /** Look for broken invariants during the run so often, and end with the first; 0: only at the end. */
   checkEverySeconds: number;
+  /** Progress. */
   say(line: string): void;
+  /** Every fault, and the steps of every second. */
+  tell(line: string): void;
 }
 
 export interface RunResult {
@@ -134,6 +137,7 @@ async function torture(options: RunOptions, frame: Frame): Promise<RunResult> {
     seed,
     kinds: options.faults,
     gapMs: options.faultGapMs,
+    tell: (line) => options.tell(`${secondsNow().toFixed(1)} s: ${line}`),
     scene: {
       fleet,
       keeper,

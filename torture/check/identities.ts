@@ -54,11 +54,23 @@ export const identities: Invariant = {
       );
       if (!isTrue) broken.push({ id, text: `was told to occupy "${key}", and did not` });
     }
-    broken.push(...(await findings(scene, SIGNALS_TWICE)));
+    broken.push(...(await findings(scene, TWO_AT_ONCE)), ...(await findings(scene, SIGNALS_TWICE)));
     cases += await count(scene, "SELECT count(*) AS n FROM torture.inbox WHERE dedup_key IS NOT NULL");
     return { cases, broken };
   },
 };
+
+/** By what callers were told alone: two instances of one key, in whose scope is all of a life, do not live at once. */
+const TWO_AT_ONCE = `
+  WITH told AS (
+    SELECT DISTINCT a.id, a.key FROM torture.acks a WHERE a.kind = 'inserted' AND a.key LIKE 'shared:%'
+  ), lives AS (
+    SELECT t.id, t.key, min(h.n) FILTER (WHERE h.op = 'INSERT') AS first,
+           min(h.n) FILTER (WHERE h.status IN ('done', 'failed')) AS last
+      FROM told t JOIN torture.history h ON h.id = t.id GROUP BY t.id, t.key
+  )
+  SELECT b.id, 'was created under "' || b.key || '" while ' || a.id || ' lived under it' AS text
+    FROM lives a JOIN lives b ON b.key = a.key AND b.id <> a.id AND b.first > a.first AND (a.last IS NULL OR b.first < a.last)`;
 
 /** The identity of a message: one key is stored once an instance. */
 const SIGNALS_TWICE = `

@@ -1,4 +1,4 @@
-import { LEASE_TTL_MS } from "../settings.js";
+import { LEASE_TTL_MS, NODE_TIMEOUT_MS } from "../settings.js";
 import { count, findings, type Invariant } from "./invariant.js";
 
 /** A run whose first entry took longer may have been stopped, or have had no database, in the middle of it. */
@@ -6,6 +6,12 @@ const QUICK_MS = 400;
 
 /** An outcome that is this old when its row is taken back was not on its way any more. */
 const DROPPED_AFTER_MS = LEASE_TTL_MS / 2;
+
+/** Troubles in which an outcome may wait for longer than its lease. A lost connection is none: it is opened again at once. */
+const EXCUSES = ["stopped", "connections black-holed", "database down", "commits slow", "everything slow"];
+
+/** A process's end is noted a little after others may have seen it. */
+const END_SLACK_MS = 2_000;
 
 const MOVES = [
   ["runnable", "executing"],
@@ -83,8 +89,23 @@ export const ownership: Invariant = {
           WHERE h.was_status = 'executing' AND h.status = 'runnable' AND h.by IS NOT DISTINCT FROM h.was_by
             AND h.reaps > h.was_reaps AND r.ended_at < h.at - interval '${DROPPED_AFTER_MS} ms'
             AND NOT EXISTS (SELECT FROM torture.ends e WHERE e.pid = r.pid AND e.at < h.at + interval '1 second')
-            AND NOT EXISTS (SELECT FROM torture.troubles t WHERE (t.pid = r.pid OR t.pid IS NULL)
+            AND NOT EXISTS (SELECT FROM torture.troubles t WHERE (t.pid = r.pid OR t.pid IS NULL) AND t.kind = ANY ($1::text[])
                                AND t.from_at < h.at AND t.to_at > r.ended_at - interval '${LEASE_TTL_MS} ms')`,
+        [EXCUSES],
+      )),
+      ...(await findings(
+        scene,
+        `SELECT h.id, 'the claim ' || h.was_claim || ' changed into ' || h.claim || ' while it executed' AS text
+           FROM torture.history h
+          WHERE h.was_status = 'executing' AND h.status = 'executing' AND h.claim IS DISTINCT FROM h.was_claim`,
+      )),
+      ...(await findings(
+        scene,
+        `SELECT h.id, 'the claim ' || h.was_claim || ' was taken back at ' || h.at || ', its lease ran until ' || h.was_lease
+                || ', and its node was silent for ' || coalesce(round(h.silent_ms)::text || ' ms', 'ever') AS text
+           FROM torture.history h LEFT JOIN torture.nodes n ON n.node = split_part(h.was_claim, '/', 1)
+          WHERE h.reaps > h.was_reaps AND h.was_lease > h.at AND coalesce(h.silent_ms, 0) < ${NODE_TIMEOUT_MS}
+            AND NOT EXISTS (SELECT FROM torture.ends e WHERE e.pid = n.pid AND e.at < h.at + interval '${END_SLACK_MS} ms')`,
       )),
     ],
   }),

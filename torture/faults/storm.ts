@@ -42,6 +42,8 @@ export interface StormOptions {
   /** Between the beginnings of two faults, on average. */
   gapMs: number;
   scene: StormScene;
+  /** Told what begins and what is over. */
+  tell(line: string): void;
 }
 
 export class Storm {
@@ -71,6 +73,8 @@ export class Storm {
       if (place === undefined) return;
       const scene = { ...this.#options.scene, random, w: -1 - n, pause: (ms: number) => this.#pause(ms) };
       this.seen.set(kind.name, (this.seen.get(kind.name) ?? 0) + 1);
+      const where = place.berth === undefined ? "" : ` (${place.berth.name})`;
+      this.#options.tell(`fault ${n}: ${kind.name}${where}`);
       const work = kind
         .run(scene, place.berth)
         .catch((error: unknown) => {
@@ -78,6 +82,7 @@ export class Storm {
         })
         .finally(() => {
           place.release();
+          this.#options.tell(`fault ${n} is over: ${kind.name}${where}`);
           this.#atWork.delete(work);
         });
       this.#atWork.add(work);

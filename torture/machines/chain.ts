@@ -53,6 +53,33 @@ export const chain = defineFsm({
   },
 });
 
+/** The same, run ahead on the claim already held. */
+export const runner = defineFsm({
+  name: "runner",
+  queue: "main",
+  inline: true,
+  state,
+  steps: {
+    run: (ctx) =>
+      audited(ctx, async (by) => {
+        const { w, hop, hops, workMs, turns } = ctx.state;
+        if (workMs > 0) await new Promise((resolve) => setTimeout(resolve, workMs));
+        if (hop >= hops) return ctx.done({ w, by, hops: hop });
+        return ctx.next(
+          hop % 2 === 0 ? "on" : "run",
+          { ...ctx.state, hop: hop + 1, by },
+          optionsOf(turns[hop]),
+        );
+      }),
+    on: (ctx) =>
+      audited(ctx, (by) => {
+        const { w, hop, hops, turns } = ctx.state;
+        if (hop >= hops) return ctx.done({ w, by, hops: hop });
+        return ctx.next("run", { ...ctx.state, hop: hop + 1, by }, optionsOf(turns[hop]));
+      }),
+  },
+});
+
 /** Retries a number of times before it is done. */
 export const retrier = defineFsm({
   name: "retrier",

@@ -18,6 +18,8 @@ export const waiter = defineFsm({
     timeoutMs: z.number().nullable(),
     heard: z.array(z.number()).default([]),
     timeouts: z.number().default(0),
+    /** The first try of each woken visit retries: it must be handed the same again. */
+    retries: z.boolean().default(false),
   }),
   steps: {
     start: (ctx) =>
@@ -26,6 +28,7 @@ export const waiter = defineFsm({
       ),
     woken: (ctx) =>
       audited(ctx, (by) => {
+        if (ctx.state.retries && ctx.attempt === 0) return ctx.retry({ ...ctx.state, by }, { delayMs: 1 });
         const heard = [...ctx.state.heard, ...ctx.awaited.map(({ payload }) => sigOf(payload))];
         const timeouts = ctx.state.timeouts + (ctx.wokenBy === "timeout" ? 1 : 0);
         const { w, rounds } = ctx.state;

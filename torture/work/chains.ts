@@ -1,7 +1,7 @@
 // Chains: plain, slow, under exclusive keys, gates and rates, with delays and priorities; and steps that retry.
 
 import type { InsertOptions } from "gen-durable";
-import { chain, retrier, type Turn } from "../machines/chain.js";
+import { chain, retrier, runner, type Turn } from "../machines/chain.js";
 import type { Random } from "../seed.js";
 import { isDone, type Work, type WorkKind } from "./work.js";
 
@@ -12,12 +12,16 @@ interface ChainPlan {
   options?: Omit<InsertOptions, "state">;
 }
 
-async function runChains({ w, caller }: Work, plans: readonly ChainPlan[]): Promise<void> {
+async function runChains(
+  { w, caller }: Work,
+  plans: readonly ChainPlan[],
+  machine: typeof chain = chain,
+): Promise<void> {
   const rows = plans.map(({ hops, workMs = 0, turns = [], options }) => ({
     ...options,
     state: { w, hops, workMs, turns },
   }));
-  const ids = await caller.insertMany(w, chain, rows);
+  const ids = await caller.insertMany(w, machine, rows);
   await Promise.all(
     ids.map((id, n) => caller.expect(w, id, (answer) => isDone(answer, { w, hops: plans[n]?.hops }))),
   );
@@ -73,6 +77,40 @@ export const exclusiveKeys: WorkKind = {
         });
         return { hops, turns, options: { concurrencyKey: exclusive(work.random) } };
       }),
+    ),
+};
+
+/** Run-ahead, with keys, gates and rates that change on the way, and transitions that do not run ahead. */
+export const runAhead: WorkKind = {
+  name: "ahead",
+  share: 6,
+  size: 10,
+  run: (work) =>
+    runChains(
+      work,
+      work.random.list(10, () => {
+        const { random } = work;
+        const hops = random.between(6, 30);
+        const turns = random.list(hops, (): Turn => {
+          if (random.chance(0.8)) return {};
+          return random.pick<Turn>([
+            { key: null },
+            { key: "wide" },
+            { key: ["gate", random.between(1, 3)] },
+            { key: exclusive(random) },
+            { rate: "ahead" },
+            { inline: false },
+            { delayMs: random.between(1, 50) },
+          ]);
+        });
+        const options = random.pick<Omit<InsertOptions, "state">>([
+          {},
+          { concurrencyKey: exclusive(random) },
+          { concurrencyKey: "wide" },
+        ]);
+        return { hops, turns: random.chance(0.5) ? turns : [], options };
+      }),
+      runner as unknown as typeof chain, // the same state, other steps
     ),
 };
 

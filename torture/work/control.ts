@@ -17,16 +17,23 @@ export const cancels: WorkKind = {
 
 async function runCancel({ w, random, caller }: Work): Promise<void> {
   const cleans = random.chance(0.6);
-  const holdMs = random.between(0, 400);
+  const holdMs = random.pick([random.between(0, 400), random.between(0, 400), random.between(400, 2_500)]);
   const parks = random.chance(0.5);
   const afterMs = random.between(0, 400);
-  const force = random.chance(0.2);
+  const force = random.chance(0.3);
+  const again = force && random.chance(0.7);
   const [id] = cleans
     ? await caller.insertMany(w, victim, [{ state: { w, parks, holdMs: holdMs + 1 } }])
     : await caller.insertMany(w, bystander, [{ state: { w, holdMs } }]);
   if (id === undefined) throw new Error("an insert without an answer");
   await caller.pause(afterMs);
   const answer = await caller.cancel(w, id, `cancel ${w}`, force);
+  if (answer === "cancelled" && again) {
+    // The step that was cut off may still run when its instance is claimed again.
+    await caller.retry(w, id);
+    await caller.end(w, id);
+    return;
+  }
   // Ended before: as it would by itself, or by a try of this call that was not answered.
   await caller.expect(w, id, (end) => {
     const wasCancelled = end.status === "failed" && (end.error ?? "").startsWith("cancelled");

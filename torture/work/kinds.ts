@@ -1,6 +1,6 @@
 // Kinds: every kind of work that a run has.
 
-import { chains, exclusiveKeys, gates, rates, retries, slowSteps, timers } from "./chains.js";
+import { chains, exclusiveKeys, gates, rates, retries, runAhead, slowSteps, timers } from "./chains.js";
 import { cancels, clientRetries, guards, identities, jobs, poisons } from "./control.js";
 import { families } from "./families.js";
 import { packs, upserts, waits } from "./signals.js";
@@ -8,6 +8,7 @@ import type { WorkKind } from "./work.js";
 
 export const WORK_KINDS: readonly WorkKind[] = [
   chains,
+  runAhead,
   slowSteps,
   exclusiveKeys,
   gates,

@@ -19,10 +19,11 @@ async function runWait({ w, random, caller }: Work): Promise<void> {
   const timeoutMs = random.pick([null, null, random.between(50, 1_500)]);
   const rounds = random.between(1, 4);
   const doubles = random.chance(0.4);
+  const retries = random.chance(0.4);
   const startsAfterMs = random.pick([0, 0, random.between(1, 60), random.between(100, 1_200)]);
   const pauses = random.list(64, () => random.pick([0, 1, 5, 30, 200]));
   const chosen = random.list(64, () => random.pick(names));
-  const [id] = await caller.insertMany(w, waiter, [{ state: { w, names, rounds, timeoutMs } }]);
+  const [id] = await caller.insertMany(w, waiter, [{ state: { w, names, rounds, timeoutMs, retries } }]);
   if (id === undefined) throw new Error("an insert without an answer");
   if (startsAfterMs > 0) await caller.pause(startsAfterMs);
   const sent = new Set<number>();
