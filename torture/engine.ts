@@ -1,23 +1,51 @@
-// Engine: the build that is tortured: the repository's own, or a copy with a mutant in it. The harness takes the client and
-// the command from there, so that a mutant reaches both.
+// Engine: the build that is tortured, and the machines that run on it: a copy of the repository's own, made when a run
+// begins, so that nothing that is built or edited meanwhile changes it. The harness takes command and client from there.
 
+import { cpSync, mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Client, ClientOptions } from "gen-durable";
 
 export interface Engine {
-  /** The folder of the package: `bin/` and `dist/` are in it. */
-  folder: string;
   bin: string;
+  /** The modules of the machines. */
+  machines: string[];
   createClient(options: ClientOptions): Client;
+  /** Removes the copy. */
+  remove(): void;
 }
 
-export const OWN_PACKAGE = resolve("packages/cli");
+const MACHINES = ["chain", "poison", "waiting", "family", "sabotage"];
 
-/** Loads the client of the package in a folder. */
-export async function loadEngine(folder = OWN_PACKAGE): Promise<Engine> {
-  const module = (await import(pathToFileURL(join(folder, "dist/cli/index.js")).href)) as {
-    createClient: (options: ClientOptions) => Client;
-  };
-  return { folder, bin: join(folder, "bin/gen-durable.js"), createClient: module.createClient };
+let copies = 0;
+
+/**
+ * Copies package and machines into a folder of the repository, where the packages they need are found. `change` may alter
+ * the copy's `dist` before it is loaded.
+ */
+export async function copyEngine(change?: (dist: string) => void): Promise<Engine> {
+  const folder = resolve(`.cache/torture-${++copies}-${process.pid}`);
+  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  try {
+    remove();
+    const own = join(folder, "package");
+    mkdirSync(join(folder, "node_modules"), { recursive: true });
+    for (const part of ["bin", "dist", "package.json"])
+      cpSync(join("packages/cli", part), join(own, part), { recursive: true });
+    cpSync("torture/machines", join(folder, "machines"), { recursive: true });
+    symlinkSync("../package", join(folder, "node_modules/gen-durable"));
+    change?.(join(own, "dist"));
+    const module = (await import(pathToFileURL(join(own, "dist/cli/index.js")).href)) as {
+      createClient: Engine["createClient"];
+    };
+    return {
+      bin: join(own, "bin/gen-durable.js"),
+      machines: MACHINES.map((name) => join(folder, "machines", `${name}.ts`)),
+      createClient: module.createClient,
+      remove,
+    };
+  } catch (error) {
+    remove();
+    throw error;
+  }
 }

@@ -75,6 +75,7 @@ export class Fleet {
       name: `${berth.name}-${++this.#boots}`,
       config: {
         ...configOf(seed, this.generation),
+        fsms: engine.machines,
         instance: berth.name,
         database: { url: through.href },
       },

@@ -3,7 +3,7 @@
 // to the test, or when a kind of fault or of work did not come.
 
 import { parseArgs } from "node:util";
-import { loadEngine } from "./engine.js";
+import { copyEngine } from "./engine.js";
 import { FAULT_KINDS } from "./faults/storm.js";
 import { isBroken, printFindings, printJudgements } from "./report.js";
 import { run, sum } from "./run.js";
@@ -20,6 +20,7 @@ const { values } = parseArgs({
     mutant: { type: "string" },
     gap: { type: "string", default: "1900" },
     size: { type: "string", default: "300" },
+    verbose: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
 });
@@ -49,8 +50,10 @@ const replayOf = (w: number | null): string =>
   ].join(" ");
 
 console.log(replayOf(null));
+const engine = await copyEngine();
+process.once("exit", () => engine.remove());
 const result = await run({
-  engine: await loadEngine(),
+  engine,
   seed,
   seconds: Number(values.minutes) * 60,
   kinds,
@@ -61,6 +64,9 @@ const result = await run({
   settleSeconds: 60,
   checkEverySeconds: 0,
   say: (line) => console.log(line),
+  tell: (line) => {
+    if (values.verbose) console.log(line);
+  },
 });
 try {
   const { judgements, scene } = result;
@@ -73,6 +79,7 @@ try {
     return replayOf(row?.w ?? null);
   });
   if (values.instance !== undefined) await printInstances(Number(values.instance));
+  if (values.verbose) await printPace();
   console.log(
     `\nsteps: ${result.steps}   faults: ${sum(result.faults)}   seconds: ${result.seconds.toFixed(0)}`,
   );
@@ -106,6 +113,15 @@ async function printInstances(w: number): Promise<void> {
     console.log(`\ninstance ${id} of work ${w}`);
     for (const line of await storyOf(result.scene, id)) console.log(`  ${line}`);
   }
+}
+
+/** Steps by the second. */
+async function printPace(): Promise<void> {
+  const rows = await result.scene.query<{ second: string; steps: number; ms: number }>(
+    `SELECT to_char(begun_at, 'HH24:MI:SS') AS second, count(*) AS steps, avg(took_ms)::float8 AS ms FROM torture.runs GROUP BY 1 ORDER BY 1`,
+  );
+  for (const { second, steps, ms } of rows)
+    console.log(`${second} ${steps} steps, audit ${ms?.toFixed(0)} ms`);
 }
 
 function listOf(counts: ReadonlyMap<string, number>): string {

@@ -56,6 +56,8 @@ export interface RunResult {
   /** Errors of the harness itself. */
   errors: readonly unknown[];
   seconds: number;
+  /** From the first work to the last check. */
+  loadSeconds: number;
   close(): Promise<void>;
 }
 
@@ -167,6 +169,7 @@ async function torture(options: RunOptions, frame: Frame): Promise<RunResult> {
   };
 
   say(`running after ${secondsNow().toFixed(1)} s`);
+  const loadedAtMs = performance.now();
   const loading = load.run();
   const storming = storm.run();
   const endsAtMs = performance.now() + options.seconds * 1_000;
@@ -215,6 +218,7 @@ async function torture(options: RunOptions, frame: Frame): Promise<RunResult> {
     ownEnds: fleet.ownEnds,
     errors: [...load.errors, ...storm.errors],
     seconds: secondsNow(),
+    loadSeconds: (performance.now() - loadedAtMs) / 1_000,
     close: frame.close,
   };
 }

@@ -1,12 +1,7 @@
 // Settings: the configurations that nodes are started with. A generation is drawn from the seed; a change of configuration
 // is the next one, so limits go up and down, shards, flushers and queue concurrency change between restarts.
 
-import { resolve } from "node:path";
 import { randomOf } from "./seed.js";
-
-const MACHINES = ["chain", "poison", "waiting", "family", "sabotage"].map((name) =>
-  resolve(`torture/machines/${name}.ts`),
-);
 
 /** Short enough for a run of a minute; a lease is shorter than a node's silence, so that leases run out by themselves. */
 export const LEASE_TTL_MS = 5_000;
@@ -22,7 +17,7 @@ export const RATES = {
   part: { allowed: 40, period: 1_000, burst: 15, shards: 2 },
 };
 
-/** The configuration of one generation, without the database. */
+/** The configuration of one generation, without machines and database. */
 export function configOf(seed: number, generation: number): Record<string, unknown> {
   const random = randomOf(seed, "config", generation);
   const flushers = random.pick([
@@ -34,7 +29,6 @@ export function configOf(seed: number, generation: number): Record<string, unkno
     ],
   ]);
   return {
-    fsms: MACHINES,
     queues: {
       main: random.between(16, 40),
       side: random.between(10, 20),

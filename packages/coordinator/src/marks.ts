@@ -2,6 +2,8 @@
 // MK1  A row is marked when a slot is free for it, not when it is claimed: what waits in line has not begun.
 // MK2  A row that cannot be marked because somebody has locked it is tried again; one that is lost is let go by the
 //      lease heartbeat.
+// MK3  A row that runs in quarantine is marked when the quarantine is free. Otherwise the death of the node would charge
+//      a crash to every row that waits there for its turn.
 
 import type { HeldRow, HeldTable } from "./held.js";
 
@@ -26,11 +28,19 @@ export class Marks {
     this.#waiting.push(...rows);
   }
 
-  /** The next rows to mark, at most `slots`; they leave the line. */
-  take(slots: number, nowMs: number): HeldRow[] {
+  /** The next rows to mark, at most `slots`, and at most one of those that run in quarantine; they leave the line. */
+  take(slots: number, isQuarantineFree: boolean, nowMs: number): HeldRow[] {
     if (nowMs < this.#notBeforeMs || slots <= 0) return [];
     this.#forgetLost();
-    return this.#waiting.splice(0, slots);
+    const taken: HeldRow[] = [];
+    const left: HeldRow[] = [];
+    let quarantined = isQuarantineFree ? 1 : 0;
+    for (const held of this.#waiting) {
+      const fits = taken.length < slots && (held.row.crashes === 0 || quarantined-- > 0);
+      (fits ? taken : left).push(held);
+    }
+    this.#waiting = left;
+    return taken;
   }
 
   /** Puts rows back that could not be marked. */

@@ -22,6 +22,8 @@ function rig(more: Partial<PickerOptions> = {}) {
     losesNext: false,
     poisonId: 0,
     suspects: false,
+    crashed: false,
+    isQuarantineFree: true,
     lockedMarks: 0,
     picks: 0,
     empty: 0,
@@ -62,7 +64,7 @@ function rig(more: Partial<PickerOptions> = {}) {
       state: "{}",
       attempt: 0,
       visit: 1,
-      crashes: 0,
+      crashes: state.crashed ? 1 : 0,
       reaps: state.suspects ? 1 : 0,
       priority: 0,
       eligible_at: "2026-01-01 00:00:00+00",
@@ -116,6 +118,7 @@ function rig(more: Partial<PickerOptions> = {}) {
         state.waiting.push(...rows);
         begin();
       },
+      isQuarantineFree: () => state.isQuarantineFree,
       freeSlots: () => concurrency - state.running.length,
       unstarted: () => state.waiting.length,
       running: () => state.running.length,
@@ -315,6 +318,28 @@ test("MK1, MK2: suspects are marked only when a slot is free for them; a locked 
   expect(new Set(state.marked).size).toBe(3);
   await picker.stop();
   expect(picker.recall()).toHaveLength(2);
+});
+
+test("MK3: of rows that run in quarantine one is marked at a time, and none while it is occupied", async () => {
+  const { picker, state, held, endOne } = rig({ concurrency: 5 });
+  state.backlog = 3;
+  state.suspects = true;
+  state.crashed = true;
+  state.isQuarantineFree = false;
+  picker.start();
+  await until(() => held.count === 3);
+  await settle();
+  expect(state.marked).toEqual([]);
+  state.isQuarantineFree = true;
+  picker.look();
+  await until(() => state.running.length === 1);
+  state.isQuarantineFree = false;
+  await settle();
+  expect(state.marked).toHaveLength(1);
+  state.isQuarantineFree = true;
+  endOne();
+  await until(() => state.marked.length === 2);
+  await picker.stop();
 });
 
 test("stopped, it picks no more, whatever comes", async () => {

@@ -47,6 +47,8 @@ export interface Slots {
   freeSlots(queueIndex: number): number;
   unstarted(queueIndex: number): number;
   running(queueIndex: number): number;
+  /** Nothing runs in quarantine or waits for it. */
+  isQuarantineFree(): boolean;
 }
 
 export interface PickerOptions {
@@ -469,7 +471,7 @@ export class Picker {
     const { database, slots, queueIndex } = this.#options;
     if (this.#marking !== undefined || !database.isUp || this.#marks.count === 0) return;
     const free = slots.freeSlots(queueIndex) - slots.unstarted(queueIndex);
-    const rows = this.#marks.take(free, monotonicMs());
+    const rows = this.#marks.take(free, slots.isQuarantineFree(), monotonicMs());
     if (rows.length === 0) {
       if (free > 0) this.#lookLater(REFUSED_RETRY_MS);
       return;

@@ -154,6 +154,11 @@ export class Crew {
     return this.#dispatch.unstarted(queueIndex) + this.#quarantine.waiting(queueIndex);
   }
 
+  /** Whether a row that has crashed before could run at once. */
+  isQuarantineFree(): boolean {
+    return this.#quarantine.isFree;
+  }
+
   /** Rows of the queue whose user code runs. */
   running(queueIndex: number): number {
     return this.#permits.inUse(queueIndex);

@@ -45,6 +45,11 @@ export class Quarantine {
     return this.#suspects.length > 0 || this.#apart !== undefined;
   }
 
+  /** Nothing runs here, and nothing waits. */
+  get isFree(): boolean {
+    return this.#suspects.length === 0 && this.#running === undefined;
+  }
+
   add(held: HeldRow): void {
     this.#suspects.push(held);
   }

@@ -1,0 +1,316 @@
+// Mutants: each breaks one rule that the design rests on, and names what brings it to light.
+
+import type { Mutant } from "./mutant.js";
+
+const GUARD_JS = "return row.executing && row.locked_by === outcome.claim && row.visit === outcome.visit;";
+const GUARD_SQL =
+  "WHERE g.id = b.id AND g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit";
+const APPLY = "sql/flusher/apply_outcomes.sql";
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: "no-guard",
+    about: "an outcome commits whoever owns the row",
+    changes: [
+      { file: "flusher/lock.js", from: GUARD_JS, to: "return row.executing;" },
+      { file: APPLY, from: GUARD_SQL, to: "WHERE g.id = b.id AND g.status::text = 'executing'" },
+    ],
+    noticedBy: [3],
+    work: ["slow", "cancel", "chain"],
+    faults: ["node stopped and continued", "connections black-holed"],
+  },
+  {
+    name: "unfenced-claim",
+    about: "a late outcome of an earlier claim of the same node commits",
+    changes: [
+      {
+        file: "flusher/lock.js",
+        from: GUARD_JS,
+        to: 'return row.executing && row.locked_by?.split("/")[0] === outcome.claim.split("/")[0];',
+      },
+      {
+        file: APPLY,
+        from: GUARD_SQL,
+        to: "WHERE g.id = b.id AND split_part(g.locked_by, '/', 1) = split_part(b.claim, '/', 1) AND g.status::text = 'executing'",
+      },
+    ],
+    noticedBy: [3],
+    work: ["cancel"],
+    faults: [],
+    nodes: 1,
+  },
+  {
+    name: "no-recheck",
+    about: "a step that parks does not look for signals that came meanwhile",
+    changes: [
+      {
+        file: APPLY,
+        from: "AND s.id <> ALL (CAST(u.seen AS bigint[])) LIMIT 1)",
+        to: "AND s.id <> ALL (CAST(u.seen AS bigint[])) AND false LIMIT 1)",
+      },
+    ],
+    noticedBy: [7, 10],
+    work: ["wait", "pack", "upsert"],
+    faults: [],
+  },
+  {
+    name: "unlocked-delivery",
+    about: "a signal looks at its target without locking it, and misses a park",
+    changes: [
+      {
+        file: "sql/client/deliver_signals.sql",
+        from: "  ORDER BY g.id\n  FOR NO KEY UPDATE\n",
+        to: "  ORDER BY g.id\n",
+      },
+    ],
+    noticedBy: [7, 10],
+    work: ["wait", "pack", "upsert"],
+    faults: ["commits slow"],
+  },
+  {
+    name: "deaf-delivery",
+    about: "a signal is stored and wakes nobody",
+    changes: [
+      {
+        file: "sql/client/deliver_signals.sql",
+        from: "target.status = 'awaiting_signal' AND target.awaits && arrived.names",
+        to: "target.status = 'awaiting_signal' AND target.awaits && arrived.names AND false",
+      },
+    ],
+    noticedBy: [7, 10],
+    work: ["wait", "pack"],
+    faults: [],
+  },
+  {
+    name: "ignored-dedup-key",
+    about: "a redelivered signal is stored again",
+    changes: [
+      {
+        file: "sql/client/deliver_signals.sql",
+        from: "SELECT reached_id, name, payload, dedup_key\n  FROM reached",
+        to: "SELECT reached_id, name, payload, NULL\n  FROM reached",
+      },
+    ],
+    noticedBy: [0, 9],
+    work: ["pack", "wait"],
+    faults: [],
+  },
+  {
+    name: "greedy-consumption",
+    about: "a retry and a park consume what the step was handed",
+    changes: [
+      {
+        file: "flusher/riders.js",
+        from: 'if (!moved || (kind !== "next" && kind !== "children"))',
+        to: 'if (transition.kind === "done" || transition.kind === "stop")',
+      },
+    ],
+    noticedBy: [0, 1, 7, 10],
+    work: ["wait", "pack"],
+    faults: [],
+  },
+  {
+    name: "slot-credited-twice",
+    about: "a freed gate slot is given back twice",
+    changes: [
+      {
+        file: "sql/flusher/credit_slots.sql",
+        from: "available = least(b.available + greatest(f.slots - b.debt, 0), b.capacity)",
+        to: "available = least(b.available + 2 * greatest(f.slots - b.debt, 0), b.capacity)",
+      },
+    ],
+    noticedBy: [5],
+    work: ["gate"],
+    faults: [],
+  },
+  {
+    name: "slot-never-credited",
+    about: "a freed gate slot is not given back",
+    changes: [
+      {
+        file: "flusher/riders.js",
+        from: "    if (slots.length === 0)\n        return [];",
+        to: "    return [];",
+      },
+    ],
+    noticedBy: [5, 10],
+    work: ["gate"],
+    faults: [],
+  },
+  {
+    name: "gate-off-by-one",
+    about: "a gate admits one more than its limit",
+    changes: [
+      {
+        file: "sql/limiter/lock_buckets.sql",
+        from: "SELECT w.kind, w.key, c.rate, c.capacity AS total",
+        to: "SELECT w.kind, w.key, c.rate, c.capacity + CASE WHEN w.kind = 'conc' THEN 1 ELSE 0 END AS total",
+      },
+    ],
+    noticedBy: [5],
+    work: ["gate"],
+    faults: [],
+  },
+  {
+    name: "rate-half-paid",
+    about: "a step takes half of its tokens",
+    changes: [
+      {
+        file: "coordinator/limiter/admission.js",
+        from: "ratePool?.takeTokens(weight);",
+        to: "ratePool?.takeTokens(weight / 2);",
+      },
+    ],
+    noticedBy: [6],
+    work: ["rate"],
+    faults: [],
+  },
+  {
+    name: "exclusive-key-shared",
+    about: "the unique index of exclusive keys is none, and a pick does not look whether the key executes",
+    changes: [
+      {
+        file: "sql/migrations/0001_schema.sql",
+        from: "CREATE UNIQUE INDEX gen_durable_concurrency_active",
+        to: "CREATE INDEX gen_durable_concurrency_active",
+      },
+      {
+        file: "sql/picker/lock_candidates.sql",
+        from: "WHERE e.concurrency_key = k.key AND e.status = 'executing' AND e.concurrency_shard IS NULL LIMIT 1) AS busy",
+        to: "WHERE e.concurrency_key = k.key AND e.status = 'executing' AND false LIMIT 1) AS busy",
+      },
+    ],
+    noticedBy: [4],
+    work: ["key"],
+    faults: [],
+  },
+  {
+    name: "join-counts-double",
+    about: "an ended child is counted off its parent twice",
+    changes: [{ file: "flusher/riders.js", from: "ended: 1 }", to: "ended: 2 }" }],
+    noticedBy: [8],
+    work: ["family"],
+    faults: [],
+  },
+  {
+    name: "join-forgets-siblings",
+    about: "of the siblings that end in one batch one is counted",
+    changes: [{ file: "flusher/riders.js", from: "known.ended++;", to: "known.ended += 0;" }],
+    noticedBy: [0, 8, 10],
+    work: ["family"],
+    faults: [],
+  },
+  {
+    name: "impatient-reaper",
+    about: "leases are taken back while they run",
+    changes: [
+      {
+        file: "sql/reaper/lock_expired.sql",
+        from: "g.lease_expires_at < coalesce($3::timestamptz, now())",
+        to: "g.lease_expires_at < coalesce($3::timestamptz, now()) + interval '4500 ms'",
+      },
+    ],
+    noticedBy: [3],
+    work: ["slow", "chain"],
+    faults: [],
+  },
+  {
+    name: "blamed-neighbours",
+    about: "every row of a lost thread or a draining node is charged a crash",
+    changes: [
+      {
+        file: "flusher/giveBack.js",
+        from: "plainArray(held.map(({ lost }) => lost.begun))",
+        to: "plainArray(held.map(() => true))",
+      },
+    ],
+    noticedBy: [12],
+    work: ["chain", "slow"],
+    faults: ["node leaves and joins", "thread exits", "thread blocked"],
+  },
+  {
+    name: "dropped-when-locked",
+    about: "an outcome whose row somebody has locked is dropped as stale",
+    changes: [
+      {
+        file: "flusher/lock.js",
+        from: "(rows.unlocked.has(outcome.id) ? batch.locked : batch.stale).push(outcome);",
+        to: "batch.stale.push(outcome);",
+      },
+    ],
+    noticedBy: [3, 10],
+    work: ["wait", "pack", "upsert", "cancel"],
+    faults: [],
+  },
+  {
+    name: "forgotten-identity",
+    about: "an insert forgets the scope of its correlation key",
+    changes: [
+      {
+        file: "sql/client/insert_keyed.sql",
+        from: "coalesce(CAST(given.scope AS :schema.durable_status[]), first.scope)",
+        to: "CAST('{}' AS :schema.durable_status[])",
+      },
+    ],
+    noticedBy: [9, 0],
+    work: ["identity"],
+    faults: [],
+  },
+  {
+    name: "ignored-cancel",
+    about: "the outcome of a step that was asked to cancel is taken as it is",
+    changes: [
+      {
+        file: "flusher/lock.js",
+        from: "const decision = row.cancelled === null",
+        to: "const decision = true",
+      },
+    ],
+    noticedBy: [0],
+    work: ["cancel"],
+    faults: [],
+  },
+  {
+    name: "unlocked-claim",
+    about: "a pick does not lock its candidates, and two nodes claim one row",
+    changes: [
+      {
+        file: "sql/picker/claim_runnable.sql",
+        from: "            LIMIT $2::int\n            FOR NO KEY UPDATE SKIP LOCKED",
+        to: "            LIMIT $2::int",
+      },
+    ],
+    noticedBy: [3],
+    work: ["chain"],
+    faults: [],
+    nodes: 3,
+  },
+  {
+    name: "forgotten-state",
+    about: "a transition keeps the state that the row had",
+    changes: [
+      {
+        file: APPLY,
+        from: "state = coalesce(CAST(b.state AS jsonb), g.state)",
+        to: "state = CASE WHEN g.id % 7 = 0 THEN g.state ELSE coalesce(CAST(b.state AS jsonb), g.state) END",
+      },
+    ],
+    noticedBy: [3, 10],
+    work: ["chain", "retry"],
+    faults: [],
+  },
+  {
+    name: "hasty-acknowledgement",
+    about: "a commit is acknowledged before it is made",
+    changes: [
+      {
+        file: "flusher/flush.js",
+        from: "await session.command(env.transaction.commit);",
+        to: "void new Promise((resolve) => setTimeout(resolve, 40)).then(() => session.command(env.transaction.commit)).catch(() => undefined);",
+      },
+    ],
+    noticedBy: [2, 3],
+    work: ["ahead"],
+    faults: [],
+  },
+];
