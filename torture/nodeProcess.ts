@@ -86,9 +86,9 @@ export class NodeProcess {
     return this.#log;
   }
 
-  /** The last line that it wrote. */
+  /** The last lines that it wrote. */
   get lastWords(): string {
-    return this.#log.trimEnd().split("\n").at(-1) ?? "";
+    return this.#log.trimEnd().split("\n").slice(-3).join(" | ").slice(-1_000);
   }
 
   signal(signal: NodeJS.Signals): void {

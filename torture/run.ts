@@ -202,10 +202,17 @@ async function torture(options: RunOptions, frame: Frame): Promise<RunResult> {
   say(`calm after ${secondsNow().toFixed(1)} s`);
   if (early === undefined) {
     await fleet.settle();
-    await settle(database, load, clients[1] ?? clients[0], options.settleSeconds, say);
+    await settle(
+      database,
+      Promise.all([load.drained(), storm.drained()]),
+      clients[1] ?? clients[0],
+      options.settleSeconds,
+      say,
+    );
   }
   over.abort();
   await load.drained();
+  await storm.drained();
   await watcher.stop();
   say(`quiet after ${secondsNow().toFixed(1)} s`);
   const judgements = early ?? (await judgeNow(true));
@@ -226,13 +233,13 @@ async function torture(options: RunOptions, frame: Frame): Promise<RunResult> {
 /** Waits until everything has ended, or for `seconds`. What nobody was told of is cancelled: nobody will signal it. */
 async function settle(
   database: Database,
-  load: Load,
+  drained: Promise<unknown>,
   client: ReturnType<Engine["createClient"]> | undefined,
   seconds: number,
   say: (line: string) => void,
 ): Promise<void> {
   let isDrained = false;
-  void load.drained().then(() => {
+  void drained.then(() => {
     isDrained = true;
   });
   const endsAtMs = performance.now() + seconds * 1_000;

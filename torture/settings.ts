@@ -5,7 +5,7 @@ import { randomOf } from "./seed.js";
 
 /** Short enough for a run of a minute; a lease is shorter than a node's silence, so that leases run out by themselves. */
 export const LEASE_TTL_MS = 5_000;
-export const NODE_TIMEOUT_MS = 8_000;
+export const NODE_TIMEOUT_MS = 10_000;
 
 /** Steps at most so many bytes; the poison is larger. */
 const PAYLOAD_BYTES_MAX = 65_536;

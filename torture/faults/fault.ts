@@ -23,6 +23,8 @@ export interface FaultScene {
   /** Runs one statement over a connection of the harness; reconnects. */
   query: pg.Pool["query"];
   pause(ms: number): Promise<void>;
+  /** What goes on after the fault is over. */
+  later(aftermath: Promise<void>): void;
 }
 
 export interface FaultKind {

@@ -34,7 +34,7 @@ export const stopNode = nodeFault("node stopped and continued", async ({ random,
   node.signal("SIGSTOP");
   // Shorter than a lease, longer than a lease, longer than a node may be silent.
   await pause(
-    random.pick([random.between(200, 2_500), random.between(5_200, 7_000), random.between(8_500, 10_000)]),
+    random.pick([random.between(200, 2_500), random.between(5_200, 7_000), random.between(10_500, 12_000)]),
   );
   node.signal("SIGCONT");
   ledger.trouble({ pid: node.pid, kind: "stopped", fromMs });

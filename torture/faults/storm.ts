@@ -34,7 +34,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
 
 const LOOK_MS = 25;
 
-export type StormScene = Omit<FaultScene, "random" | "w" | "pause">;
+export type StormScene = Omit<FaultScene, "random" | "w" | "pause" | "later">;
 
 export interface StormOptions {
   seed: number;
@@ -49,6 +49,7 @@ export interface StormOptions {
 export class Storm {
   readonly #options: StormOptions;
   readonly #atWork = new Set<Promise<void>>();
+  readonly #aftermaths = new Set<Promise<void>>();
   readonly #calm = new AbortController();
   #databaseIsBusy = false;
   /** Faults that were brought about, by kind. */
@@ -71,7 +72,13 @@ export class Storm {
       if (kind === undefined) return;
       const place = await this.#take(kind, random.unit());
       if (place === undefined) return;
-      const scene = { ...this.#options.scene, random, w: -1 - n, pause: (ms: number) => this.#pause(ms) };
+      const scene: FaultScene = {
+        ...this.#options.scene,
+        random,
+        w: -1 - n,
+        pause: (ms) => this.#pause(ms),
+        later: (aftermath) => this.#track(aftermath),
+      };
       this.seen.set(kind.name, (this.seen.get(kind.name) ?? 0) + 1);
       const where = place.berth === undefined ? "" : ` (${place.berth.name})`;
       this.#options.tell(`fault ${n}: ${kind.name}${where}`);
@@ -93,6 +100,20 @@ export class Storm {
   async calm(): Promise<void> {
     this.#calm.abort();
     while (this.#atWork.size > 0) await Promise.race(this.#atWork);
+  }
+
+  /** Resolves when nothing goes on any more. */
+  async drained(): Promise<void> {
+    while (this.#aftermaths.size > 0) await Promise.race(this.#aftermaths);
+  }
+
+  #track(aftermath: Promise<void>): void {
+    const tracked = aftermath
+      .catch((error: unknown) => {
+        if (!this.#options.scene.caller.isOver) this.errors.push(error);
+      })
+      .finally(() => this.#aftermaths.delete(tracked));
+    this.#aftermaths.add(tracked);
   }
 
   async #pause(ms: number): Promise<void> {

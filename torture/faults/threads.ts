@@ -12,12 +12,12 @@ function threadFault(
   return {
     name,
     needs: "nothing",
-    run: async ({ random, caller, w }) => {
+    run: async ({ random, caller, w, later }) => {
       const [id] = await caller.insertMany(w, saboteur, [
         // The most urgent of all, so that it meets what is there now.
         { state: { w, how, ms: random.between(...ms) }, priority: -10 },
       ]);
-      if (id !== undefined) await caller.expect(w, id, (answer) => isDone(answer, { w }));
+      if (id !== undefined) later(caller.expect(w, id, (answer) => isDone(answer, { w })));
     },
   };
 }

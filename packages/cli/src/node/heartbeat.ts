@@ -1,7 +1,8 @@
 // Heartbeat: says every two seconds that this node lives, on a connection of its own in the main thread, where no
 // step and no busy picker can delay it.
 // H1  The heart beats only while the coordinator's loop turns: a node whose coordinator stands still is not alive.
-// H2  A coordinator that stands still for half of `nodeTimeoutMs` ends the process (`onStandstill`).
+// H2  A coordinator that stands still for half of `nodeTimeoutMs` ends the process (`onStandstill`). While the node starts
+//     it is not judged: it holds no rows yet, and loading its modules can take long on a busy machine.
 // H3  No row to update means that the node was declared dead: it registers under a new id (`onDeclaredDead`).
 // H4  A lost connection is reported, reopened with backoff, and never ends the heartbeat.
 // H5  What the database refuses for another reason (a right or a table that is missing) is no lost connection: it is reported as
@@ -44,6 +45,7 @@ export class Heartbeat {
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
   #reconnectMs = RECONNECT_MS_MIN;
+  #watches = false;
   #seenTurns = -1;
   #turnedAtMs = monotonicMs();
 
@@ -84,8 +86,9 @@ export class Heartbeat {
     await connection.close();
   }
 
-  /** Starts the count of the coordinator's turns anew: it was allowed to be slow until now. */
+  /** The node runs: from now on the coordinator's turns are counted. */
   watchCoordinator(): void {
+    this.#watches = true;
     this.#turnedAtMs = monotonicMs();
   }
 
@@ -115,6 +118,7 @@ export class Heartbeat {
 
   /** H1, H2. */
   #coordinatorTurns(nowMs: number): boolean {
+    if (!this.#watches) return true;
     const turns = this.#pulse.turns();
     if (turns !== this.#seenTurns) {
       this.#seenTurns = turns;
