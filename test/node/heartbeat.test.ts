@@ -27,6 +27,7 @@ test("H2: a coordinator that stands still is judged only once the node runs", as
       onStandstill: (ms) => standstills.push(ms),
       onLost: () => undefined,
       onBack: () => undefined,
+      onRefused: () => undefined,
       beforeReconnect: async () => undefined,
     },
   });
