@@ -49,7 +49,7 @@ export const durability: Invariant = {
         `SELECT a.id, 'it was told to be cancelled, and is ' || g.status AS text
            FROM torture.acks a JOIN gen_durable.gen_durable g ON g.id = a.id
           WHERE a.kind = 'cancelled' AND a.value->>'answer' = 'cancelled' AND g.status <> 'failed'
-            AND NOT EXISTS (SELECT FROM torture.acks r WHERE r.id = a.id AND r.kind = 'retried')`,
+            AND NOT EXISTS (SELECT FROM torture.history h WHERE h.id = a.id AND h.was_status = 'failed' AND h.status = 'runnable')`,
       )),
       ...(await findings(
         scene,

@@ -29,9 +29,10 @@ async function runWait({ w, random, caller }: Work): Promise<void> {
   const sent = new Set<number>();
   const end = caller.end(w, id);
   let isOver = false;
-  void end.finally(() => {
+  const stop = (): void => {
     isOver = true;
-  });
+  };
+  void end.then(stop, stop);
   for (let n = 0; !isOver && !caller.isOver; n++) {
     const sig = caller.newSig();
     sent.add(sig);
