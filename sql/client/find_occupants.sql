@@ -1,5 +1,5 @@
 -- Runs:    a client whose insert met occupied correlation keys; a statement of its own, because the row that a key
---          conflicted with can be invisible to the statement that it stopped.
+--          conflicted with can be invisible to the statement that it stopped. And one that cancels or retries by a key.
 -- Does:    finds who occupies the keys.                                   Index: gen_durable_correlation.
 -- Params:  $1 correlation keys, an array's text.
 -- Returns: correlation_key and the occupant's id; no row for a key that is free by now.

@@ -142,6 +142,15 @@ test("retry, cancel and signal act, and their status says when they did not", as
     `${waiting} cancelled\n${done} has ended before, and stays as it was\n999999 is no instance\n`,
   );
   expect((await readRow(database, waiting)).last_error).toContain("ordered twice");
+
+  // By key, as show and signal take them.
+  const key = { correlation_key: "7", correlation_scope: ["runnable", "failed"] as const };
+  const keyed = await insertRow(database, { ...key });
+  expect((await run("cancel", "7", "--by-key")).stdout).toBe("7 cancelled\n");
+  expect((await run("retry", "7", "nobody", "--by-key")).stdout).toBe(
+    "7 runs again\nnobody refused: there is no such instance\n",
+  );
+  expect(await readRow(database, keyed)).toMatchObject({ status: "runnable", attempt: 0 });
 });
 
 test("insert answers a taken key with its occupant", async () => {

@@ -68,7 +68,11 @@ export async function startNode(config: GenDurableConfig, options: StartOptions 
   const { settings: database, embedded } = chosen;
   log.write("info", `the database is ${chosen.text}`, { schema: database.schema });
   return runNode({
-    settings: { ...resolved.settings, database, modules },
+    settings: {
+      ...resolved.settings,
+      database: { ...database, owner: `${resolved.settings.instance}/${process.pid}` },
+      modules,
+    },
     databaseText: chosen.text,
     signal: options.signal,
     version: packageVersion(),

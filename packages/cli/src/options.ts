@@ -73,9 +73,9 @@ export function instanceId(text: string): number {
   return value;
 }
 
-/** Several ids, collected. */
-export function instanceIds(text: string, previous: number[] | undefined): number[] {
-  return [...(previous ?? []), instanceId(text)];
+/** Instances by what names them: ids, or correlation keys (`byKey`: also where they look like ids). */
+export function targetsOf(texts: readonly string[], byKey: boolean): (number | string)[] {
+  return texts.map((text) => (/^\d+$/.test(text) && !byKey ? instanceId(text) : text));
 }
 
 /** JSON from the command line; `-` reads it from stdin. */

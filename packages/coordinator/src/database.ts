@@ -5,12 +5,16 @@
 // DB3  A connection on which the server has refused a statement for no reason of the data's is replaced: its prepared plans may
 //      be of another time (a schema that was migrated under them).
 // DB4  While it is down every run() rejects at once. When it is back, leases are extended (`beforeBack`) before
-//      anything is picked.
+//      anything is picked, and a picker has its connection again.
 // DB5  Where one connection was gone without a word, idle ones are not trusted: each would cost its own patience to find out.
+// DB6  A server that has no room for one connection more costs a lane nothing but breadth: its work shares those that it has.
 
 import { setTimeout as delay } from "node:timers/promises";
+import { monotonicMs } from "#core/clock.js";
+import { PICKER_CONNECTIONS_MAX } from "#core/config/connections.js";
+import { lossOf } from "#core/database/advice.js";
 import { Connection } from "#core/database/connection.js";
-import { classifyFailure, isSilence } from "#core/database/failure.js";
+import { classifyFailure, isCrowded, isSilence } from "#core/database/failure.js";
 import { Statements } from "#core/database/statements.js";
 import { TransientError } from "#core/errors.js";
 import type { DatabaseSettings } from "#core/settings.js";
@@ -19,15 +23,19 @@ import { Returns } from "./returns.js";
 
 export type Lane = "picker" | "keeper" | "sweeper";
 
-/** Queues share picker connections: a pick takes milliseconds, and each connection is a process of the server's. */
-const PICKER_CONNECTIONS_MAX = 4;
 /** A statement without an answer for so long means that the peer is gone without a word (half open). */
 const ANSWER_TIMEOUT_MS: Record<Lane, number> = { picker: 15_000, keeper: 15_000, sweeper: 60_000 };
+
+/** DB6: how long a lane makes do, and for how long it has when that is said again. */
+const CROWDED_MS = 5_000;
+const CROWDED_NEWS_MS = 60_000;
 
 type Phase = { name: "up" } | { name: "returning" } | { name: "down" } | { name: "closed" };
 
 interface LaneState {
   readonly max: number;
+  /** DB6: before then (monotonic) no further connection is tried. */
+  crowdedUntilMs: number;
   open: number;
   idle: Connection[];
   waiting: { resolve(connection: Connection): void; reject(error: unknown): void }[];
@@ -56,7 +64,13 @@ export class Database {
   constructor(options: DatabaseOptions) {
     this.#options = options;
     this.statements = new Statements(options.settings.schema);
-    const lane = (max: number): LaneState => ({ max, open: 0, idle: [], waiting: [] });
+    const lane = (max: number): LaneState => ({
+      max,
+      crowdedUntilMs: Number.NEGATIVE_INFINITY,
+      open: 0,
+      idle: [],
+      waiting: [],
+    });
     this.#lanes = {
       picker: lane(Math.max(1, Math.min(options.queueCount, PICKER_CONNECTIONS_MAX))),
       keeper: lane(1),
@@ -115,14 +129,17 @@ export class Database {
       if (!idle.isLost) return idle;
       lane.open--;
     }
-    if (lane.open < lane.max) {
+    if (lane.open < lane.max && (lane.open === 0 || monotonicMs() >= lane.crowdedUntilMs)) {
       lane.open++;
       try {
         return await this.#open(name);
       } catch (error) {
         lane.open--;
-        if (classifyFailure(error) === "connection") this.#lose(error);
-        throw error;
+        if (!isCrowded(error) || lane.open === 0) {
+          if (classifyFailure(error) === "connection") this.#lose(error);
+          throw error;
+        }
+        this.#crowded(lane, error);
       }
     }
     return new Promise((resolve, reject) => lane.waiting.push({ resolve, reject }));
@@ -155,6 +172,23 @@ export class Database {
       await connection.run(this.statements.get(stateSession));
     }
     return connection;
+  }
+
+  /** DB6. */
+  #crowded(lane: LaneState, error: unknown): void {
+    const nowMs = monotonicMs();
+    const isNews = nowMs - lane.crowdedUntilMs > CROWDED_NEWS_MS;
+    lane.crowdedUntilMs = nowMs + CROWDED_MS;
+    if (!isNews) return;
+    this.#options.report.log(
+      "warn",
+      "the database has no room for a connection more; queues share those that there are",
+      {
+        err: lossOf(error),
+        open: lane.open,
+        wanted: lane.max,
+      },
+    );
   }
 
   /** DB2. Later losses of the same outage say nothing. */
@@ -193,6 +227,7 @@ export class Database {
     this.#phase = { name: "returning" };
     try {
       await this.#options.beforeBack();
+      if (this.#options.queueCount > 0) await this.#ready(this.#lanes.picker);
     } catch (error) {
       if (this.isClosed) return false;
       this.#phase = { name: "down" };
@@ -204,6 +239,21 @@ export class Database {
     if ((this.#phase as Phase).name !== "returning") return false;
     this.#phase = { name: "up" };
     return true;
+  }
+
+  /** DB4: without a connection to claim over, the return would end at the next claim. */
+  async #ready(lane: LaneState): Promise<void> {
+    const lost = lane.idle.filter((connection) => connection.isLost);
+    lane.idle = lane.idle.filter((connection) => !connection.isLost);
+    lane.open -= lost.length;
+    if (lane.open > 0) return;
+    lane.open++;
+    try {
+      lane.idle.push(await this.#open("picker"));
+    } catch (error) {
+      lane.open--;
+      throw error;
+    }
   }
 
   get isClosed(): boolean {

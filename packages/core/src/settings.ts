@@ -12,6 +12,8 @@ export interface DatabaseSettings {
   prepare: boolean;
   /** TLS beyond what `url` says of it; undefined: `url` decides. */
   ssl?: boolean | SslSettings | undefined;
+  /** Whose connections they are, for pg_stat_activity: `<instance>/<pid>` of a node. */
+  owner?: string | undefined;
 }
 
 /** What Node's TLS is given. Texts in PEM form, so that they travel to every thread. */

@@ -5,15 +5,16 @@ import { EXIT } from "../exit.js";
 import {
   type DatabaseFlags,
   examples,
-  instanceIds,
   newCommand,
   type OutputFlags,
+  targetsOf,
   withDatabase,
   withJson,
 } from "../options.js";
 import { print, printJson } from "../output.js";
 
 interface CancelFlags extends DatabaseFlags, OutputFlags {
+  byKey?: boolean;
   reason?: string;
   force?: boolean;
   cascade?: boolean;
@@ -29,11 +30,11 @@ const ANSWERS = {
 export function cancelCommand(): Command {
   return withJson(
     withDatabase(newCommand("cancel", "end an instance that should not go on")).argument(
-      "<ids...>",
-      "the instances' ids",
-      instanceIds,
+      "<targets...>",
+      "the instances' ids, or correlation keys",
     ),
   )
+    .option("--by-key", "the targets are correlation keys, even where they look like ids")
     .option("--reason <text>", "why; it is kept with the instance")
     .option("--force", "act at once: no clean-up step, and a running step's outcome is dropped")
     .option("--cascade", "its descendants too")
@@ -41,15 +42,16 @@ export function cancelCommand(): Command {
       "after",
       `\nExit status 1 when one of them is no instance.\n${examples(
         'gen-durable cancel 1234 --reason "ordered twice"',
-        "gen-durable cancel 1234 --cascade --force",
+        "gen-durable cancel order:42 --cascade --force",
       )}`,
     )
-    .action(async (ids: number[], flags: CancelFlags) => {
+    .action(async (texts: string[], flags: CancelFlags) => {
       const { reason, force = false, cascade = false } = flags;
+      const targets = targetsOf(texts, flags.byKey === true);
       const { withClient } = await import("../project.js");
       const answers = await withClient(flags, {}, async (client) => {
-        const found: { instance: number; answer: Awaited<ReturnType<typeof client.cancel>> }[] = [];
-        for (const instance of ids)
+        const found: { instance: number | string; answer: Awaited<ReturnType<typeof client.cancel>> }[] = [];
+        for (const instance of targets)
           found.push({ instance, answer: await client.cancel(instance, reason, { force, cascade }) });
         return found;
       });

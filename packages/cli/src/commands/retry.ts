@@ -5,9 +5,9 @@ import { EXIT } from "../exit.js";
 import {
   type DatabaseFlags,
   examples,
-  instanceIds,
   newCommand,
   type OutputFlags,
+  targetsOf,
   withDatabase,
   withJson,
 } from "../options.js";
@@ -22,11 +22,11 @@ const REFUSALS = {
 export function retryCommand(): Command {
   return withJson(
     withDatabase(newCommand("retry", "run the failed step of a failed instance again")).argument(
-      "<ids...>",
-      "the instances' ids",
-      instanceIds,
+      "<targets...>",
+      "the instances' ids, or correlation keys",
     ),
   )
+    .option("--by-key", "the targets are correlation keys, even where they look like ids")
     .addHelpText(
       "after",
       `\nIts attempts count from 0 again. Exit status 1 when one of them was refused.\n${examples(
@@ -34,11 +34,12 @@ export function retryCommand(): Command {
         "gen-durable list --status failed --json | jq '.instances[].id' | xargs gen-durable retry",
       )}`,
     )
-    .action(async (ids: number[], flags: DatabaseFlags & OutputFlags) => {
+    .action(async (texts: string[], flags: DatabaseFlags & OutputFlags & { byKey?: boolean }) => {
+      const targets = targetsOf(texts, flags.byKey === true);
       const { withClient } = await import("../project.js");
       const answers = await withClient(flags, {}, async (client) => {
-        const found: ({ instance: number } & Awaited<ReturnType<typeof client.retry>>)[] = [];
-        for (const instance of ids) found.push({ instance, ...(await client.retry(instance)) });
+        const found: ({ instance: number | string } & Awaited<ReturnType<typeof client.retry>>)[] = [];
+        for (const instance of targets) found.push({ instance, ...(await client.retry(instance)) });
         return found;
       });
       if (answers.some(({ ok }) => !ok)) process.exitCode = EXIT.failure;

@@ -8,6 +8,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { MessagePort } from "node:worker_threads";
 import { monotonicMs } from "#core/clock.js";
+import { connectionsOf, totalOf } from "#core/config/connections.js";
 import { lossOf } from "#core/database/advice.js";
 import { isSilence } from "#core/database/failure.js";
 import { GenDurableError, UsageError, unreachable } from "#core/errors.js";
@@ -178,6 +179,7 @@ class NodeProcess implements RunningNode {
       node: this.#id,
       queues: settings.queues,
       workers: settings.workers,
+      connections: totalOf(connectionsOf(settings)),
     });
   }
 

@@ -29,6 +29,7 @@ import { Poker } from "./poker.js";
 import { type Querier, Session } from "./session.js";
 import {
   checkId,
+  checkTarget,
   deliverSignals,
   encodeRequest,
   encodeSignal,
@@ -39,6 +40,7 @@ import {
   signalResult,
 } from "./signal.js";
 import { type SignalOrInsertResult, signalOrInsert } from "./signalOrInsert.js";
+import { arrayText, readId } from "./text.js";
 import {
   type InstanceDetails,
   type InstancePage,
@@ -247,10 +249,10 @@ export class Client {
   }
 
   /**
-   * Cancels an instance: at its `onCancel` step it cleans up, without one it fails with `cancelled: <reason>`. A step that runs
+   * Cancels an instance, by its id or the correlation key that it occupies: at its `onCancel` step it cleans up, without one it fails with `cancelled: <reason>`. A step that runs
    * is asked by its `ctx.signal`, and its end becomes the cancellation.
    */
-  async cancel(id: number, reason?: string, options: CancelOptions = {}): Promise<CancelAnswer> {
+  async cancel(target: SignalTarget, reason?: string, options: CancelOptions = {}): Promise<CancelAnswer> {
     const given = checkOptions(options, ["force", "cascade"], { code: "INVALID_OPTION", path: "options" });
     const flag = (key: string): boolean =>
       given[key] !== undefined && checkBoolean(given[key], { code: "INVALID_OPTION", path: key });
@@ -259,12 +261,16 @@ export class Client {
       force: flag("force"),
       cascade: flag("cascade"),
     };
-    return cancelInstance(checkId(id, "id"), settings, { session: this.#session, poker: this.#poker });
+    const id = await this.#idOf(target);
+    if (id === undefined) return "not_found";
+    return cancelInstance(id, settings, { session: this.#session, poker: this.#poker });
   }
 
-  /** Runs the failed step of a failed instance again, as a new visit with attempt 0. */
-  async retry(id: number): Promise<RetryResult> {
-    return retryInstance(checkId(id, "id"), { session: this.#session, poker: this.#poker });
+  /** Runs the failed step of a failed instance again, as a new visit with attempt 0. By key: where its scope holds `failed`. */
+  async retry(target: SignalTarget): Promise<RetryResult> {
+    const id = await this.#idOf(target);
+    if (id === undefined) return { ok: false, reason: "not_found" };
+    return retryInstance(id, { session: this.#session, poker: this.#poker });
   }
 
   /** Everything about one instance; undefined when there is none, or none any more. */
@@ -308,6 +314,14 @@ export class Client {
       ...completeBatcher(found),
       insert: (rows) => insertRows(rows, this.#target({})),
     });
+  }
+
+  /** The instance that a caller means; undefined when nobody occupies the key. @throws UsageError INVALID_TARGET */
+  async #idOf(target: SignalTarget): Promise<number | undefined> {
+    const checked = checkTarget(target, typeof target === "string" ? "target" : "id");
+    if (typeof checked === "number") return checked;
+    const [occupant] = await this.#session.run("client/find_occupants", [arrayText([checked])]);
+    return occupant === undefined ? undefined : readId(occupant.id);
   }
 
   #querier({ tx }: CallOptions): Querier {

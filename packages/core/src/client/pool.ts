@@ -1,7 +1,7 @@
 // Pool: the client's own connections. Each is opened to the server that takes writes, and states its settings when it opens.
 
 import pg from "pg";
-import { clientConfig, type SessionFacts, STANDBY } from "../database/connection.js";
+import { clientConfig, type SessionFacts, STANDBY, sessionName } from "../database/connection.js";
 import { Servers } from "../database/servers.js";
 import { Statements } from "../database/statements.js";
 import { TransientError } from "../errors.js";
@@ -14,16 +14,17 @@ export const POOL_CONNECTIONS_MAX = 10;
 export async function openPool(settings: DatabaseSettings): Promise<pg.Pool> {
   const servers = Servers.of(settings);
   const { address, server } = await servers.choose();
+  const name = sessionName("client", settings.owner);
   const statements = new Statements(settings.schema);
   // Behind a transaction pooler a session setting would reach somebody else (session.ts, C5).
   const { text } = statements.get(settings.prepare ? "node/state_session" : "node/read_recovery");
   const options: pg.PoolConfig & { onConnect(client: pg.ClientBase): Promise<void> } = {
-    ...clientConfig(address, server, "client"),
+    ...clientConfig(address, server, name),
     max: POOL_CONNECTIONS_MAX,
     // A script that forgets close() still ends.
     allowExitOnIdle: true,
     ...(address.servers.length > 1
-      ? { Client: routedClient(servers, clientConfig(address, server, "client")) }
+      ? { Client: routedClient(servers, clientConfig(address, server, name)) }
       : {}),
     onConnect: async (client) => {
       const { rows } = await client.query<SessionFacts>(text);

@@ -24,7 +24,7 @@ export type Value = string | number | boolean | null | Date | readonly (string |
 export type Row = Record<string, unknown>;
 
 export interface ConnectionOptions {
-  /** Shown in pg_stat_activity as `gen-durable <role>`. */
+  /** Shown in pg_stat_activity as `gen-durable <role>`, and whose it is. */
   role: string;
   /** Called once, when an open connection is lost. */
   onLost?: (error: Error) => void;
@@ -66,7 +66,7 @@ export class Connection {
   static async open(settings: DatabaseSettings, options: ConnectionOptions): Promise<Connection> {
     const servers = Servers.of(settings);
     const { address, server } = await servers.choose();
-    const client = new pg.Client(clientConfig(address, server, options.role));
+    const client = new pg.Client(clientConfig(address, server, sessionName(options.role, settings.owner)));
     const connection = new Connection(client, servers, settings.prepare);
     const lose = (error: Error): void => {
       if (connection.#lost) return;
@@ -247,11 +247,21 @@ export function beginText(statesSettings: boolean, lockTimeoutMs?: number): stri
   return `${begin}${settings}${lock}`;
 }
 
+/** What Postgres keeps of a session's name, less the pid and what stands before the owner. */
+const OWNER_CHARACTERS_MAX = 32;
+
+/** A session's name: who is who in pg_stat_activity. */
+export function sessionName(role: string, owner: string | undefined): string {
+  if (owner === undefined) return `gen-durable ${role}`;
+  const slash = owner.lastIndexOf("/");
+  return `gen-durable ${role} ${owner.slice(0, slash).slice(0, OWNER_CHARACTERS_MAX)}${owner.slice(slash)}`;
+}
+
 /** What every connection of ours is opened with. */
-export function clientConfig(address: Address, server: ServerAddress, role: string): pg.ClientConfig {
+export function clientConfig(address: Address, server: ServerAddress, name: string): pg.ClientConfig {
   return {
     ...serverConfig(address, server),
-    application_name: `gen-durable ${role}`,
+    application_name: name,
     connectionTimeoutMillis: address.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEPALIVE_DELAY_MS,

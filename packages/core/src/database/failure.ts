@@ -64,6 +64,11 @@ export function isSilence(error: unknown): boolean {
   return (error as { code?: unknown } | null)?.code === "ERR_GEN_DURABLE_NO_ANSWER";
 }
 
+/** Whether the server, or a limit of the role or the database, has no room for one more connection. */
+export function isCrowded(error: unknown): boolean {
+  return (error as { code?: unknown } | null)?.code === "53300";
+}
+
 /** Whether a unique index of this name refused. */
 export function isUniqueViolation(error: unknown, index: string): boolean {
   const { code, constraint } = (error ?? {}) as { code?: unknown; constraint?: unknown };
