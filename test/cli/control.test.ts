@@ -45,10 +45,12 @@ test("migrate says what it did; without a schema the others say what to do", asy
 
 test("status counts by queue, and says what no node will take and why", async () => {
   await database.query(
-    "INSERT INTO nodes (id, instance, hostname, boot_id, pid, version, queues, heartbeat_at) VALUES " +
-      "('n1', 'one', 'host', '', 1, '0.1.0', '{default}', clock_timestamp()), " +
-      "('n2', 'two', 'host', '', 2, '0.1.0', '{mail}', clock_timestamp() - interval '1 minute')",
+    "INSERT INTO nodes (id, instance, hostname, boot_id, pid, version, queues, fsms, fsm_versions, heartbeat_at) VALUES " +
+      "('n1', 'one', 'host', '', 1, '0.1.0', '{default}', '{plain}', '{1}', clock_timestamp() + interval '1 hour'), " +
+      "('n2', 'two', 'host', '', 2, '0.1.0', '{mail}', '{plain}', '{2}', clock_timestamp() - interval '1 minute')",
   );
+  await database.query("INSERT INTO fsms VALUES ('plain', 3, 'default', 'start', '{start}', NULL)");
+  await insertRow(database, { fsm_version: 3 });
   await insertRows(database, 3);
   await insertRow(database, { eligibleInMs: 3_600_000 });
   await insertRow(database, { fsm: "ghost" });
@@ -59,7 +61,7 @@ test("status counts by queue, and says what no node will take and why", async ()
   await insertExecuting(database, "n2/7", { leaseInMs: -1_000 });
   const status = await runJson<Record<string, Record<string, unknown>[]>>("status");
   expect(status.queues).toMatchObject([
-    { queue: "default", due: 6, counts: { runnable: 7, executing: 2, done: 0 } },
+    { queue: "default", due: 7, counts: { runnable: 8, executing: 2, done: 0 } },
     { queue: "mail", due: 1, counts: { runnable: 1, executing: 0 } },
   ]);
   expect(status.nodes).toMatchObject([
@@ -73,11 +75,34 @@ test("status counts by queue, and says what no node will take and why", async ()
     ["unknown_fsm", "ghost", 1, "default", null],
     ["unknown_fsm", "plain", 2, "default", null],
     ["unknown_rate_limit", "plain", 1, "default", "stripe:1"],
+    ["unloaded_fsm", "plain", 3, "default", null],
     ["unserved_queue", "plain", 1, "mail", null],
   ]);
   const text = await run("status");
   expect(text.stdout).toContain("no node has ever loaded this machine in this version");
   expect(text.stdout).not.toContain(new URL(database.url).password || "\u0000");
+
+  const versions = await runJson<Record<string, unknown>[]>("versions");
+  expect(
+    versions.map(({ fsm, version, state, live, knownBy }) => [fsm, version, state, live, knownBy]),
+  ).toEqual([
+    ["ghost", 1, "orphaned", 1, 0],
+    ["plain", 1, "in use", 8, 1],
+    ["plain", 2, "orphaned", 1, 0],
+    ["plain", 3, "orphaned", 1, 0],
+  ]);
+  await database.query("UPDATE gen_durable SET status = 'failed' WHERE fsm_version > 1");
+  await database.query("DELETE FROM gen_durable WHERE fsm_version = 2");
+  expect(
+    (await runJson<typeof versions>("versions", "plain")).map(({ version, state }) => [version, state]),
+  ).toEqual([
+    [1, "in use"],
+    [3, "newest"],
+  ]);
+  await database.query("DELETE FROM gen_durable WHERE fsm_version = 1");
+  const table = (await run("versions", "plain")).stdout.split("\n");
+  expect(table[0]).toMatch(/^MACHINE +VERSION +STATE/);
+  expect(table[1]).toMatch(/^plain +1 +idle/);
   await database.query("TRUNCATE gen_durable, nodes CASCADE");
 });
 

@@ -49,7 +49,9 @@ export {
   type StepAbortion,
   StepCrashedError,
   StepTimeoutError,
+  StoredStateError,
   TransientError,
+  UnknownStepError,
   UsageError,
 } from "#core/errors.js";
 export type { Status, WakeReason } from "#core/instance.js";

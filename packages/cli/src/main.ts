@@ -16,6 +16,7 @@ import { showCommand } from "./commands/show.js";
 import { signalCommand } from "./commands/signal.js";
 import { startCommand } from "./commands/start.js";
 import { statusCommand } from "./commands/status.js";
+import { versionsCommand } from "./commands/versions.js";
 import { EXIT, reportError } from "./exit.js";
 import { tolerateClosedPipes } from "./output.js";
 import { packageVersion } from "./version.js";
@@ -53,6 +54,7 @@ function buildProgram(): Command {
     retryCommand(),
     cancelCommand(),
     nodesCommand(),
+    versionsCommand(),
     limitsCommand(),
     dbCommand(),
   ])

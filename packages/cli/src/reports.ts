@@ -28,8 +28,22 @@ export interface QueueReport {
   waitingMs: number | null;
 }
 
+export interface VersionReport {
+  fsm: string;
+  version: number;
+  /** What becomes of its code (commands/versions.ts explains). */
+  state: "newest" | "in use" | "orphaned" | "idle";
+  counts: Record<Status, number>;
+  /** Instances that have not ended. */
+  live: number;
+  /** The age of the oldest of them. */
+  oldestMs: number | null;
+  /** Running nodes that have loaded it. */
+  knownBy: number;
+}
+
 export interface StalledReport {
-  reason: "unknown_fsm" | "unserved_queue" | "unknown_rate_limit" | "lease_expired";
+  reason: "unknown_fsm" | "unloaded_fsm" | "unserved_queue" | "unknown_rate_limit" | "lease_expired";
   fsm: string;
   version: number;
   queue: string;
@@ -109,4 +123,46 @@ export async function readStalled(
     oldest_id: number;
   }>(statements.get("cli/list_stalled"), [nodeTimeoutMs]);
   return rows.map(({ oldest_id, ...rest }) => ({ ...rest, oldestId: oldest_id }));
+}
+
+/** Counts every version's instances by status, and the running nodes that know it. */
+export async function readVersions(
+  connection: Connection,
+  statements: Statements,
+  options: { nodeTimeoutMs: number; fsm: string | null },
+): Promise<VersionReport[]> {
+  const rows = await connection.run<
+    Record<Status, number> & {
+      fsm: string;
+      version: number;
+      oldest_ms: number | null;
+      known_by: number;
+      is_newest: boolean | null;
+    }
+  >(statements.get("cli/list_versions"), [options.nodeTimeoutMs, options.fsm]);
+  return rows.map((row) => {
+    const counts = Object.fromEntries(STATUSES.map((status) => [status, row[status]])) as Record<
+      Status,
+      number
+    >;
+    const live = STATUSES.filter((status) => status !== "done" && status !== "failed").reduce(
+      (sum, status) => sum + counts[status],
+      0,
+    );
+    return {
+      fsm: row.fsm,
+      version: row.version,
+      state: stateOf({ live, knownBy: row.known_by, isNewest: row.is_newest === true }),
+      counts,
+      live,
+      oldestMs: row.oldest_ms === null ? null : Math.round(row.oldest_ms),
+      knownBy: row.known_by,
+    };
+  });
+}
+
+function stateOf({ live, knownBy, isNewest }: { live: number; knownBy: number; isNewest: boolean }) {
+  if (live > 0 && knownBy === 0) return "orphaned";
+  if (isNewest) return "newest";
+  return live > 0 ? "in use" : "idle";
 }

@@ -20,20 +20,37 @@ export async function enterCatalogue(
   settings: NodeSettings,
   catalogue: readonly CatalogueEntry[],
 ): Promise<void> {
+  await untilDone(database, async (connection) => {
+    await upsertDefinitions(connection, database.statements, catalogue);
+    const captured = await findCaptured(connection, database.statements, settings);
+    await upsertLimits(connection, database.statements, settings);
+    for (const { name, key } of captured)
+      report.log(
+        "warn",
+        "a new concurrency limit takes keys that were exclusive until now: their steps may overlap",
+        { limit: name, key },
+      );
+  });
+}
+
+/** Says which definitions this node has loaded, for as long as it takes. */
+export async function enterKnown(
+  database: Database,
+  node: string,
+  catalogue: readonly CatalogueEntry[],
+): Promise<void> {
+  const { names, versions } = knownDefinitions(catalogue);
+  await untilDone(database, async (connection) => {
+    await connection.run(database.statements.get("node/enter_known"), [node, names, versions]);
+  });
+}
+
+async function untilDone(database: Database, work: (connection: Connection) => Promise<void>): Promise<void> {
   for (;;) {
     try {
-      return await database.run("keeper", async (connection) => {
-        await upsertDefinitions(connection, database.statements, catalogue);
-        const captured = await findCaptured(connection, database.statements, settings);
-        await upsertLimits(connection, database.statements, settings);
-        for (const { name, key } of captured)
-          report.log(
-            "warn",
-            "a new concurrency limit takes keys that were exclusive until now: their steps may overlap",
-            { limit: name, key },
-          );
-      });
+      return await database.run("keeper", work);
     } catch (error) {
+      if (database.isClosed) return;
       if (classifyFailure(error) !== "connection") throw error;
       await delay(ENTER_RETRY_MS);
     }

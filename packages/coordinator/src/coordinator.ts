@@ -14,7 +14,7 @@ import type { CatalogueEntry } from "#core/protocol/executor.js";
 import type { FlushedRow, FromFlusher, QueueDue } from "#core/protocol/flusher.js";
 import type { CoordinatorTask, FromCoordinator, ToCoordinator } from "#core/protocol/node.js";
 import { Pulse } from "#core/pulse.js";
-import { enterCatalogue, knownDefinitions } from "./catalogue.js";
+import { enterCatalogue, enterKnown, knownDefinitions } from "./catalogue.js";
 import { pickTransaction } from "./claimLimited.js";
 import { Collector } from "./collector.js";
 import { type ContinuedOptions, takeContinued } from "./continued.js";
@@ -239,6 +239,7 @@ export class Coordinator {
       return;
     this.#phase = "running";
     await enterCatalogue(this.#database, this.#report, this.#task.settings, catalogue);
+    await enterKnown(this.#database, this.#node, catalogue);
     // A drain may have been asked for meanwhile.
     if ((this.#phase as string) !== "running") return;
     this.#pickers = makePickers({
@@ -481,6 +482,7 @@ export class Coordinator {
   /** The old id was declared dead: what has not begun goes back, if it is still ours; new claims carry the new id. */
   #renamed(node: string): void {
     this.#node = node;
+    this.#guard(enterKnown(this.#database, node, this.#catalogue ?? []));
     this.#handBack([...this.#crew.recallUnstarted(), ...this.#pickers.flatMap((picker) => picker.recall())]);
     this.#leaseDuty.wake();
   }

@@ -54,6 +54,42 @@ export class InvariantError extends GenDurableError {
   }
 }
 
+/**
+ * The stored state of an instance does not fit its machine's schema any more: the schema has changed under it. Handed to
+ * `handle`, whose `ctx.state` is then the stored JSON as it is. `path` is where it does not fit.
+ */
+export class StoredStateError extends GenDurableError {
+  constructor(facts: {
+    fsm: string;
+    version: number;
+    step: string;
+    path: string;
+    message: string;
+    cause: unknown;
+  }) {
+    const { message, fsm, version, step, path, cause } = facts;
+    super("usage", "STORED_STATE", `the stored state does not fit ${fsm} v${version}: ${message}`, {
+      fsm,
+      version,
+      step,
+      path,
+      cause,
+    });
+  }
+}
+
+/** The stored step of an instance is not there any more: the machine has changed under it. Handed to `handle`. */
+export class UnknownStepError extends GenDurableError {
+  constructor(facts: { fsm: string; version: number; step: string; steps: readonly string[] }) {
+    const { fsm, version, step, steps } = facts;
+    super("usage", "UNKNOWN_STEP", `${fsm} v${version} has no step "${step}"; it has ${steps.join(", ")}`, {
+      fsm,
+      version,
+      step,
+    });
+  }
+}
+
 /** A step ran past its `timeoutMs`; handed to `handle`. */
 export class StepTimeoutError extends GenDurableError {
   constructor(step: string, timeoutMs: number) {

@@ -278,11 +278,12 @@ describe("errors of a step", () => {
 
   test("a state that the schema does not take any more goes to handle, which sees it as it is", async () => {
     const definition = machine((ctx) => ctx.done(), {
-      handle: (error, ctx) => ctx.stop(`${Reflect.get(error, "code")} ${JSON.stringify(ctx.state)}`),
+      handle: (error, ctx) =>
+        ctx.stop(`${Reflect.get(error, "code")} ${Reflect.get(error, "path")} ${JSON.stringify(ctx.state)}`),
     });
     expect(await decisionOf(definition, { state: '{"n":"one"}' })).toEqual({
       kind: "stop",
-      reason: 'ERR_GEN_DURABLE_INVALID_STATE {"n":"one"}',
+      reason: 'ERR_GEN_DURABLE_STORED_STATE state.n {"n":"one"}',
     });
   });
 

@@ -16,7 +16,14 @@ import type { RuntimeFsm, RuntimeStep } from "#core/definition/definition.js";
 import { OutcomeMaker } from "#core/definition/outcome.js";
 import type { DefinitionRegistry } from "#core/definition/registry.js";
 import type { StepLog } from "#core/definition/stepContext.js";
-import { InvariantError, StepAbortedError, StepTimeoutError, UsageError } from "#core/errors.js";
+import {
+  GenDurableError,
+  InvariantError,
+  StepAbortedError,
+  StepTimeoutError,
+  StoredStateError,
+  UnknownStepError,
+} from "#core/errors.js";
 import { describeError } from "#core/json.js";
 import type { AbortReason } from "#core/protocol/executor.js";
 import type { Decision, WireOutcome } from "#core/protocol/outcome.js";
@@ -110,7 +117,7 @@ export class StepRun {
       try {
         state = this.#parseState();
       } catch (error) {
-        this.#handle(error);
+        this.#handle(storedState(row, error));
         return;
       }
       this.#run({ of: "step", error: undefined }, state, step.run);
@@ -344,10 +351,12 @@ function describeBoth(error: unknown, handled: unknown): string {
   return `handle failed: ${describeError(error, half)}; it was to handle: ${describeError(handled, half)}`;
 }
 
-function unknownStep(row: ClaimedRow, fsm: RuntimeFsm): UsageError {
-  return new UsageError(
-    "UNKNOWN_STEP",
-    `${fsm.name} v${fsm.version} has no step "${row.step}"; it has ${[...fsm.steps.keys()].join(", ")}`,
-    { step: row.step },
-  );
+function unknownStep(row: ClaimedRow, fsm: RuntimeFsm): UnknownStepError {
+  const { name, version, steps } = fsm;
+  return new UnknownStepError({ fsm: name, version, step: row.step, steps: [...steps.keys()] });
+}
+
+function storedState({ fsm, version, step }: ClaimedRow, error: unknown): StoredStateError {
+  const path = error instanceof GenDurableError ? (error.path ?? "state") : "state";
+  return new StoredStateError({ fsm, version, step, path, message: describeError(error), cause: error });
 }

@@ -78,6 +78,8 @@ function describeStalled({
   switch (reason) {
     case "unknown_fsm":
       return `${what}: no node has ever loaded this machine in this version`;
+    case "unloaded_fsm":
+      return `${what}: no running node that serves the queue has loaded this machine in this version`;
     case "unserved_queue":
       return `${what}: no running node serves the queue`;
     case "unknown_rate_limit":
