@@ -15,7 +15,11 @@ test.each(["operations", "scaling"])("the SQL in docs/%s.md runs", async (name) 
 
 test("the metrics that docs/operations.md names are served", async () => {
   const { Counters } = await import("#cli/node/counters.js");
-  const served = [...Object.keys(new Counters().read()).map((name) => `${name}_total`), "ready", "database_up"];
+  const served = [
+    ...Object.keys(new Counters().read()).map((name) => `${name}_total`),
+    "ready",
+    "database_up",
+  ];
   const named = readFileSync("docs/operations.md", "utf8").matchAll(/`gen_durable_(\w+)`/g);
   for (const [, name = ""] of named) expect(served).toContain(name);
 });
