@@ -106,6 +106,10 @@ export const HOT: Record<string, HotStatement> = {
       all("f", batch),
     ],
   },
+  "limiter/debit_slots": {
+    sender: "picker",
+    params: (batch) => [list(gates(batch)), all(0, batch), all(1, batch), all(25, batch)],
+  },
   "limiter/lock_gates": { sender: "keeper", params: (batch) => ["", String(batch)] },
   "limiter/sweep_rates": { sender: "keeper", params: (batch) => ["", String(batch)] },
   "flusher/lock_batch": { sender: "flusher", params: (batch, rows) => [executing(batch, rows)] },
@@ -222,7 +226,14 @@ export const HOT: Record<string, HotStatement> = {
 /** Files that are not measured, and why. */
 export const COLD: Record<string, string> = {
   ...because("a command's, or a person's who looks", [
-    ...["cli/count_instances", "cli/list_grants", "cli/list_limits", "cli/list_nodes", "cli/list_stalled"],
+    ...[
+      "cli/count_instances",
+      "cli/list_grants",
+      "cli/list_limits",
+      "cli/list_nodes",
+      "cli/list_stalled",
+      "cli/list_versions",
+    ],
     ...[
       "client/find_fsm",
       "client/find_stretch",
@@ -256,6 +267,7 @@ export const COLD: Record<string, string> = {
       "node/create_migrations",
       "node/create_schema",
       "node/delete_node",
+      "node/enter_known",
       "node/find_captured",
     ],
     ...["node/find_schema", "node/lock_migrations", "node/read_migrations", "node/record_migration"],
