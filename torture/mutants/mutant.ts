@@ -33,10 +33,23 @@ export function build(mutant: Mutant): Promise<Engine> {
   });
 }
 
+/** The texts of a mutant that are not found exactly once in what is built. */
+export function outdated(mutant: Mutant): string[] {
+  return mutant.changes
+    .filter(
+      ({ file, from }) => occurrences(readFileSync(join("packages/cli/dist", file), "utf8"), from) !== 1,
+    )
+    .map(({ file, from }) => `${mutant.name}: ${file}: ${from}`);
+}
+
+function occurrences(text: string, part: string): number {
+  return text.split(part).length - 1;
+}
+
 function apply(mutant: Mutant, dist: string, { file, from, to }: Change): void {
   const path = join(dist, file);
   const text = readFileSync(path, "utf8");
-  const found = text.split(from).length - 1;
+  const found = occurrences(text, from);
   if (found !== 1)
     throw new Error(
       `mutant ${mutant.name}: the text to replace is ${found} times in ${file}, expected once:\n${from}`,

@@ -4,7 +4,7 @@ import type { Mutant } from "./mutant.js";
 
 const GUARD_JS = "return row.executing && row.locked_by === outcome.claim && row.visit === outcome.visit;";
 const GUARD_SQL =
-  "WHERE g.id = b.id AND g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit";
+  "WHERE g.id = ANY (ARRAY[b.id]) AND g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit";
 const APPLY = "sql/flusher/apply_outcomes.sql";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -13,7 +13,7 @@ export const MUTANTS: readonly Mutant[] = [
     about: "an outcome commits whoever owns the row",
     changes: [
       { file: "flusher/lock.js", from: GUARD_JS, to: "return row.executing;" },
-      { file: APPLY, from: GUARD_SQL, to: "WHERE g.id = b.id AND g.status::text = 'executing'" },
+      { file: APPLY, from: GUARD_SQL, to: "WHERE g.id = ANY (ARRAY[b.id]) AND g.status::text = 'executing'" },
     ],
     noticedBy: [3],
     work: ["slow", "cancel", "chain"],
@@ -31,7 +31,7 @@ export const MUTANTS: readonly Mutant[] = [
       {
         file: APPLY,
         from: GUARD_SQL,
-        to: "WHERE g.id = b.id AND split_part(g.locked_by, '/', 1) = split_part(b.claim, '/', 1) AND g.status::text = 'executing'",
+        to: "WHERE g.id = ANY (ARRAY[b.id]) AND split_part(g.locked_by, '/', 1) = split_part(b.claim, '/', 1) AND g.status::text = 'executing'",
       },
     ],
     noticedBy: [3],
