@@ -14,6 +14,8 @@ const pids = new Set<number>();
 const server = await Server.start({
   settings: {
     autovacuum: "on",
+    // The checker puts changes into the order in which they became true.
+    track_commit_timestamp: "on",
     // Whoever is gone without a word is noticed in seconds.
     tcp_keepalives_idle: 5,
     max_connections: 200,

@@ -1,5 +1,5 @@
-// Occupancy: who executed under which key, in the order in which the changes were made. A change is numbered after it has
-// waited for whoever was in its way, so of two that exclude each other the earlier has the lower number.
+// Occupancy: who executed under which key, in the order of the commits. Whoever takes a key or a slot that another gives
+// back waits for that other's commit, by a lock or by a unique index; so in this order nobody overlaps who must not.
 
 import type { CheckScene } from "./invariant.js";
 
@@ -21,7 +21,7 @@ export async function readOccupancy(scene: CheckScene): Promise<{ events: Occupa
             was_key AS "wasKey", key, was_shard AS "wasShard", shard
        FROM torture.history
       WHERE (was_status = 'executing' AND was_key IS NOT NULL) OR (status = 'executing' AND key IS NOT NULL)
-      ORDER BY n`,
+      ORDER BY pg_xact_commit_timestamp((xid % 4294967296)::text::xid), n`,
   );
   return { events: rows as unknown as Occupancy[] };
 }

@@ -143,8 +143,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: "sql/limiter/lock_buckets.sql",
-        from: "SELECT w.kind, w.key, c.rate, c.capacity AS total",
-        to: "SELECT w.kind, w.key, c.rate, c.capacity + CASE WHEN w.kind = 'conc' THEN 1 ELSE 0 END AS total",
+        from: "SELECT w.kind, w.key, w.wanted, c.rate, c.capacity AS total",
+        to: "SELECT w.kind, w.key, w.wanted, c.rate, c.capacity + CASE WHEN w.kind = 'conc' THEN 1 ELSE 0 END AS total",
       },
     ],
     noticedBy: [5],
