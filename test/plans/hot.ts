@@ -90,7 +90,7 @@ export const HOT: Record<string, HotStatement> = {
   "picker/read_claimed": { sender: "keeper", params: owned },
   "limiter/lock_buckets": {
     sender: "picker",
-    params: (batch) => [all("conc", batch), list(gates(batch)), "0"],
+    params: (batch) => [all("conc", batch), list(gates(batch)), "0", all(0, batch)],
   },
   "limiter/write_buckets": {
     sender: "picker",
