@@ -11,13 +11,13 @@ import { isSilence } from "#core/database/failure.js";
 import { unreachable } from "#core/errors.js";
 import { Ledger } from "#core/ledger.js";
 import type { CatalogueEntry } from "#core/protocol/executor.js";
-import type { FlushedRow, FromFlusher, QueueDue } from "#core/protocol/flusher.js";
+import type { FlushedRow } from "#core/protocol/flusher.js";
 import type { CoordinatorTask, FromCoordinator, ToCoordinator } from "#core/protocol/node.js";
 import { Pulse } from "#core/pulse.js";
 import { enterCatalogue, enterKnown, knownDefinitions } from "./catalogue.js";
 import { pickTransaction } from "./claimLimited.js";
 import { Collector } from "./collector.js";
-import { type ContinuedOptions, takeContinued } from "./continued.js";
+import { Commits } from "./commits.js";
 import { Crew } from "./crew/crew.js";
 import { Database } from "./database.js";
 import { Doubts } from "./doubts.js";
@@ -29,8 +29,7 @@ import { Lease } from "./lease.js";
 import type { Limiter } from "./limiter/limiter.js";
 import { PostgresLimiter } from "./limiter/postgresLimiter.js";
 import { Throttle } from "./limiter/throttle.js";
-import { Listener } from "./listener.js";
-import { LocalListener } from "./localListener.js";
+import { News } from "./news.js";
 import { Once } from "./once.js";
 import { readOutdated } from "./outdated.js";
 import type { Picker } from "./picker.js";
@@ -63,24 +62,19 @@ export class Coordinator {
   readonly #timers: Timers;
   readonly #doubts: Doubts;
   readonly #runAhead: RunAhead;
-  readonly #continuedOptions: ContinuedOptions;
-  readonly #listener: Listener | LocalListener | undefined;
+  readonly #commits: Commits;
+  readonly #news: News;
   /** Limits span queues, so pickers and chains share what they have found full, and have told. */
   readonly #limits: { limiter: Limiter; throttle: Throttle };
   readonly #reaper: Reaper | undefined;
   readonly #collector: Collector | undefined;
-  readonly #flusherUp: boolean[];
-  /** By flusher: the server process of its connection. */
-  readonly #flusherProcess: (number | undefined)[] = [];
   #pickers: readonly Picker[] = [];
   #once: Once | undefined;
   #phase: "starting" | "running" | "draining" | "ended" = "starting";
   #node: string;
   #picks = 0;
-  #flushersReady = 0;
   #catalogue: readonly CatalogueEntry[] | undefined;
   #executorsReady = 0;
-  #flushersDrained: { count: number; resolve(): void } = { count: 0, resolve: () => undefined };
 
   constructor(task: CoordinatorTask, send: (message: FromCoordinator) => void) {
     const { settings } = task;
@@ -95,7 +89,6 @@ export class Coordinator {
     });
     this.#pulse = new Pulse(task.pulse);
     this.#plan = planFlushers(settings);
-    this.#flusherUp = this.#plan.specs.map(() => true);
     this.#ledger = Ledger.create({
       threads: settings.workers,
       queues: this.#queues.length,
@@ -128,13 +121,13 @@ export class Coordinator {
       queues: this.#queues,
       database: this.#database,
       report: this.#report,
-      onDue: (queue) => this.#pokeOwn(queue),
-      onWoken: (queues) => this.#announce(queues),
+      onDue: (queue) => this.#news.poke(queue),
+      onWoken: (queues) => this.#news.announce(queues),
     });
     this.#doubts = new Doubts({
       database: this.#database,
       report: this.#report,
-      onReleased: (queues) => this.#announce(queues),
+      onReleased: (queues) => this.#news.announce(queues),
     });
     const limiter = new PostgresLimiter(this.#database.statements);
     const throttle = new Throttle(this.#report);
@@ -149,13 +142,18 @@ export class Coordinator {
       admitted: (rows) => this.#crew.admitted(rows),
       denied: (rows) => this.#handBack(this.#crew.recallChains(rows)),
     });
-    this.#continuedOptions = {
-      held: this.#held,
-      carry: (rows) => this.#crew.continued(rows),
-      ask: (rows) => this.#runAhead.ask(rows),
+    this.#commits = this.#makeCommits();
+    this.#news = new News({
+      settings,
+      report: this.#report,
+      timers: this.#timers,
       pickers: () => this.#pickers,
-    };
-    this.#listener = this.#makeListener();
+      isOwnFlusher: (processId) => this.#commits.isOwnProcess(processId),
+      onCancel: (id) => {
+        for (const { row } of this.#held.all()) if (row.id === id) this.#crew.abort(row.seat, "cancelled");
+      },
+      onConnection: (error) => this.#connectionChanged("listener", error),
+    });
     this.#reaper =
       settings.reaper === false
         ? undefined
@@ -167,7 +165,7 @@ export class Coordinator {
             pulse: this.#pulse,
             database: this.#database,
             report: this.#report,
-            onReturned: (queues) => this.#announce(queues),
+            onReturned: (queues) => this.#news.announce(queues),
           });
     this.#collector =
       settings.gc === false
@@ -179,7 +177,7 @@ export class Coordinator {
       node: task.node,
       ledger: this.#ledger.memory,
       events: {
-        message: (flusher, message) => this.#fromFlusher(flusher, message),
+        message: (flusher, message) => this.#commits.receive(flusher, message),
         fatal: (error) => this.fatal(error),
       },
     });
@@ -200,7 +198,7 @@ export class Coordinator {
       this.#catalogue = [];
       this.#guard(this.#beginWhenReady());
     }
-    this.#listener?.start();
+    this.#news.start();
   }
 
   receive(message: ToCoordinator): void {
@@ -235,8 +233,7 @@ export class Coordinator {
   /** CO1. */
   async #beginWhenReady(): Promise<void> {
     const catalogue = this.#catalogue;
-    if (this.#phase !== "starting" || catalogue === undefined || this.#flushersReady < this.#flushers.count)
-      return;
+    if (this.#phase !== "starting" || catalogue === undefined || !this.#commits.areReady) return;
     this.#phase = "running";
     await enterCatalogue(this.#database, this.#report, this.#task.settings, catalogue);
     await enterKnown(this.#database, this.#node, catalogue);
@@ -252,7 +249,7 @@ export class Coordinator {
       slots: this.#crew,
       ...this.#limits,
       report: this.#report,
-      canCommit: (flusher) => this.#flusherUp[flusher] === true,
+      canCommit: (flusher) => this.#commits.canCommit(flusher),
       nameClaim: () => `${this.#node}/${(++this.#picks).toString(36)}`,
       doubt: (claim) => this.#doubts.add(claim),
     });
@@ -336,48 +333,27 @@ export class Coordinator {
 
   // --- the flushers --------------------------------------------------------------------------------------------------
 
-  #fromFlusher(flusher: number, message: FromFlusher): void {
-    switch (message.type) {
-      case "ready":
-        this.#flushersReady++;
-        this.#guard(this.#beginWhenReady());
-        return;
-      case "session":
-        this.#flusherProcess[flusher] = message.processId;
-        return;
-      case "flushed":
-        this.#release(message.committed);
-        this.#release(message.stale);
-        if (message.continued.length > 0) takeContinued(message.continued, this.#continuedOptions);
-        this.#heed(message.pokes);
-        if (message.deadlineInMs !== null) this.#timers.hintDeadline(message.deadlineInMs);
-        return;
-      case "returned":
-        this.#release(message.rows);
-        this.#heed(message.pokes);
-        return;
-      case "steps":
-        this.#send(message);
-        return;
-      case "event":
-        this.#report.forward(message.name, message.fields);
-        return;
-      case "log":
-        this.#report.log(message.level, message.message, message.fields);
-        return;
-      case "database":
-        this.#flusherUp[flusher] = message.up;
-        this.#connectionChanged(`flusher ${flusher}`, message.up ? undefined : message.error);
+  #makeCommits(): Commits {
+    return new Commits({
+      count: this.#plan.specs.length,
+      report: this.#report,
+      continued: {
+        held: this.#held,
+        carry: (rows) => this.#crew.continued(rows),
+        ask: (rows) => this.#runAhead.ask(rows),
+        pickers: () => this.#pickers,
+      },
+      release: (rows) => this.#release(rows),
+      heed: (dues) => this.#news.heed(dues),
+      hintDeadline: (inMs) => this.#timers.hintDeadline(inMs),
+      steps: (message) => this.#send(message),
+      onReady: () => this.#guard(this.#beginWhenReady()),
+      onConnection: (flusher, error) => {
+        this.#connectionChanged(`flusher ${flusher}`, error);
         this.#tellHealth();
-        if (message.up) for (const picker of this.#pickers) picker.look();
-        return;
-      case "drained":
-        this.#flushersDrained.count++;
-        if (this.#flushersDrained.count === this.#flushers.count) this.#flushersDrained.resolve();
-        return;
-      default:
-        unreachable(message);
-    }
+        if (error === undefined) for (const picker of this.#pickers) picker.look();
+      },
+    });
   }
 
   /** CO2. */
@@ -400,53 +376,6 @@ export class Coordinator {
         rows.filter((held) => this.#flusherOf(held) === flusher).map(toLostRow),
       );
     }
-  }
-
-  // --- news of work ----------------------------------------------------------------------------------------------
-
-  #makeListener(): Listener | LocalListener | undefined {
-    const { poke, database } = this.#task.settings;
-    const heard = {
-      onPoke: (queue: string, dueInMs: number) => {
-        if (dueInMs <= 0) this.#pickers[this.#queues.indexOf(queue)]?.told();
-        this.#heed([{ queue, dueInMs }]);
-      },
-      onCancel: (id: number) => {
-        for (const { row } of this.#held.all()) if (row.id === id) this.#crew.abort(row.seat, "cancelled");
-      },
-    };
-    if (poke === "none") return undefined;
-    if (poke === "local") return new LocalListener({ schema: database.schema, ...heard });
-    return new Listener({
-      settings: database,
-      report: this.#report,
-      onConnection: (error) => this.#connectionChanged("listener", error),
-      isOwnFlusher: (processId) => this.#flusherProcess.includes(processId),
-      ...heard,
-      onCatchUp: () => this.#lookEverywhere(),
-    });
-  }
-
-  /** Rows have become runnable through this thread: our pickers and the other nodes hear of it. */
-  #announce(queues: readonly string[]): void {
-    for (const queue of queues) this.#pokeOwn(queue);
-    this.#listener?.poke(queues.map((queue) => ({ queue, dueInMs: 0 })));
-  }
-
-  #heed(dues: readonly QueueDue[]): void {
-    for (const { queue, dueInMs } of dues) {
-      if (dueInMs <= 0) this.#pokeOwn(queue);
-      else if (this.#queues.includes(queue)) this.#timers.hintDue(queue, dueInMs);
-    }
-  }
-
-  #pokeOwn(queue: string): void {
-    this.#pickers[this.#queues.indexOf(queue)]?.poke();
-  }
-
-  #lookEverywhere(): void {
-    for (const picker of this.#pickers) picker.poke();
-    this.#timers.askNow();
   }
 
   // --- the database, the name, the end -------------------------------------------------------------------------------
@@ -476,7 +405,7 @@ export class Coordinator {
   #databaseChanged(isUp: boolean): void {
     if (isUp) this.#connectionChanged("coordinator", undefined);
     this.#tellHealth();
-    if (isUp) this.#lookEverywhere();
+    if (isUp) this.#news.lookEverywhere();
   }
 
   /** The old id was declared dead: what has not begun goes back, if it is still ours; new claims carry the new id. */
@@ -490,10 +419,6 @@ export class Coordinator {
   async #drain(): Promise<void> {
     if (this.#phase === "draining" || this.#phase === "ended") return;
     this.#phase = "draining";
-    const drained = new Promise<void>((resolve) => {
-      this.#flushersDrained = { count: 0, resolve };
-      if (this.#flushers.count === 0) resolve();
-    });
     void this.#once?.stop();
     void this.#runAhead.stop();
     void this.#timers.stop();
@@ -511,14 +436,14 @@ export class Coordinator {
       begunCount: (queueIndex) => this.#crew.running(queueIndex),
       abortRunning: () => this.#crew.abortAll("shutdown"),
       closeCrew: () => this.#crew.close(),
-      flushersDrained: () => drained,
+      flushersDrained: () => this.#commits.drained(),
       claimPrefix: `${this.#node}/`,
     });
     this.#phase = "ended";
     const clean = isClean && this.#held.count === 0;
     // Each of these is bounded by itself; a database that is down delays none of them for long.
     await Promise.all([
-      this.#listener?.stop(),
+      this.#news.stop(),
       this.#flushers.terminate(),
       this.#leaseDuty.stop(),
       this.#doubts.stop(),
@@ -534,7 +459,7 @@ export class Coordinator {
       type: "health",
       executorsReady: this.#executorsReady,
       executorsWanted: this.#task.settings.workers,
-      databaseUp: this.#database.isUp && this.#flusherUp.every((isUp) => isUp),
+      databaseUp: this.#database.isUp && this.#commits.areUp,
     });
   }
 
