@@ -25,6 +25,8 @@ const SPARE = 200;
 const TYPES = {
   "picker/lock_candidates":
     "text, int, int, text[], int[], int[], timestamptz[], bigint[], timestamptz, float8, text[], text[], text[], bigint[]",
+  "picker/claim_plenty":
+    "text, int, text, float8, text[], int[], int[], timestamptz[], bigint[], timestamptz, float8, bigint[]",
   "picker/claim_admitted": "bigint[], int[], text, float8",
   "limiter/lock_buckets": "text[], text[], float8, int[]",
   "limiter/write_buckets": "text[], text[], int[], float8[], float8[], float8[], boolean[]",
@@ -40,6 +42,10 @@ const ARGUMENTS: Record<string, { name: Name; of: (count: number) => string }> =
   "probes of gates": {
     name: "picker/lock_candidates",
     of: (n) => candidates(n, list(Math.min(n, 100), "gate:")),
+  },
+  "a claim with plenty": {
+    name: "picker/claim_plenty",
+    of: (n) => `'plenty', ${n}, 'n/1', 60000, '{plain}', '{1}', '{}', '{}', '{}', NULL, 16000000, '{}'`,
   },
   "the claim of admitted rows": {
     name: "picker/claim_admitted",
@@ -86,19 +92,28 @@ function candidates(count: number, probes: string): string {
 }
 
 async function fill(): Promise<void> {
-  await configure(database, { gate: { limit: 10 }, rate: { limit: 10, rate: 1 } });
+  await configure(database, {
+    gate: { limit: 10 },
+    rate: { limit: 10, rate: 1 },
+    vast: { limit: 10 },
+    flow: { limit: 10, rate: 1 },
+  });
   await database.query(`
     ALTER TABLE gen_durable SET (autovacuum_enabled = off);
     ALTER TABLE gen_durable_buckets SET (autovacuum_enabled = off);
     INSERT INTO gen_durable (fsm, step, concurrency_key, rate_limit)
       SELECT 'plain', 'start', (ARRAY['acct:' || n, 'gate:' || n % 50, NULL])[1 + n % 3], (ARRAY['rate:' || n % 50, NULL])[1 + n % 2]
         FROM generate_series(1, 6000) n;
+    INSERT INTO gen_durable (fsm, step, queue, concurrency_key, rate_limit)
+      SELECT 'plain', 'start', 'plenty', 'vast:' || n % 1000, 'flow:' || n % 1000 FROM generate_series(1, 3000) n;
     INSERT INTO gen_durable (fsm, step, status, locked_by, lease_expires_at, concurrency_key)
       SELECT 'plain', 'start', 'executing', 'x/1', now() + interval '1 day', 'busy:' || n FROM generate_series(1, 3000) n;
     INSERT INTO gen_durable (fsm, step, status, concurrency_key) SELECT 'plain', 'start', 'done', 'acct:1' FROM generate_series(1, 4000);
     INSERT INTO gen_durable_buckets (kind, key, shard, capacity, available, last_refill)
       SELECT 'conc', 'gate:' || n, 0, 10, 9, NULL FROM generate_series(1, 5000) n
-      UNION ALL SELECT 'rate', 'rate:' || n, 0, 10, 9, now() FROM generate_series(1, 5000) n`);
+      UNION ALL SELECT 'rate', 'rate:' || n, 0, 10, 9, now() FROM generate_series(1, 5000) n
+      UNION ALL SELECT 'conc', 'vast:' || n, 0, 10, 9, NULL FROM generate_series(0, 999) n
+      UNION ALL SELECT 'rate', 'flow:' || n, 0, 10, 9, now() FROM generate_series(0, 999) n`);
 }
 
 /** A session as the picker's own; every statement prepared while the tables are as they are now. */
@@ -116,7 +131,8 @@ async function preparedSession() {
 type Session = Awaited<ReturnType<typeof preparedSession>>;
 
 async function nodesOf(session: Session, name: Name, args: string): Promise<PlanNode[]> {
-  await session.query(pickTransaction(true).begin);
+  // A claim with plenty is a statement of its own, under what the session has been told.
+  await session.query(name === "picker/claim_plenty" ? "BEGIN" : pickTransaction(true).begin);
   const { rows } = await session.query(
     `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE ${name.replace("/", "_")} (${args})`,
   );

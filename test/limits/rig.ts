@@ -11,6 +11,7 @@ import type { Connection } from "#core/database/connection.js";
 import { Statements } from "#core/database/statements.js";
 import type { Decision } from "#core/protocol/outcome.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
+import type { Session } from "#flusher/env.js";
 import { flush } from "#flusher/flush.js";
 import type { TestDatabase } from "../support/database.js";
 import { flushEnv, outcomeOf } from "../support/outcomes.js";
@@ -22,7 +23,7 @@ let picks = 0;
 
 /** One pick. `onContended` counts lost races. */
 export function pickRows(
-  connection: Connection,
+  connection: Session,
   request: Partial<LimitedRequest> = {},
   onContended?: () => void,
 ): Promise<LimitedClaim> {

@@ -165,7 +165,7 @@ function toRow(
 }
 
 /** Rows come in pick order, so the last row of a priority is the furthest. */
-function reachedPlaces(records: readonly ClaimedRecord[]): Place[] {
+export function reachedPlaces(records: readonly ClaimedRecord[]): Place[] {
   const reached = new Map<number, Place>();
   for (const { priority, eligible_at, id } of records) {
     reached.set(priority, { priority, eligibleAt: eligible_at, id });

@@ -4,6 +4,7 @@
 // CM2  Instance rows are locked first, then counters; neither is waited for. What has to be waited for (an entry of a unique
 //      index that another pick is just making, a counter that is debited last) is waited for under a short lock timeout.
 // CM3  A lost race rolls the whole pick back, and it begins anew on what the winner has committed.
+// CM4  Where limits had plenty at the last look, one statement is tried first (claimPlenty.ts).
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { beginText } from "#core/database/connection.js";
@@ -13,7 +14,9 @@ import { pauseAt } from "#core/pausePoint.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 import type { Session, TransactionTexts } from "#flusher/env.js";
 import { CLAIM_BYTES_MAX, type ClaimedRecord, type KnownDefinitions, loadRows, type Place } from "./claim.js";
+import { claimPlenty, isGone } from "./claimPlenty.js";
 import { type Admitted, type Denial, type Limiter, SlotsGone } from "./limiter/limiter.js";
+import type { PlentyAnswer } from "./limiter/plenty.js";
 
 /** CM2: below deadlock_timeout, so that two picks in each other's way are parted before the server calls it a deadlock. */
 const LOCK_TIMEOUT_MS = 100;
@@ -36,6 +39,8 @@ export interface LimitedRequest {
   excluded: { keys: readonly string[]; rates: readonly string[] };
   /** Concurrency keys that may have become free: their first rows are looked up, wherever they stand. */
   probes: readonly string[];
+  /** CM4. */
+  isPlenty?: boolean;
   /** Which rows are due; null: by the database's clock. */
   asOf?: Date | null;
   bytesMax?: number;
@@ -80,6 +85,7 @@ export interface LimitedClaim {
   isCut: boolean;
   /** Whether rows with limits were met. */
   isLimited: boolean;
+  plenty: PlentyAnswer;
   denials: Denial[];
   /** Unconfigured keys of which a row executes, or of which one was claimed while others wait behind it. */
   busyKeys: string[];
@@ -130,6 +136,34 @@ export async function claimLimited(
   env: LimitedEnv,
   request: LimitedRequest,
 ): Promise<LimitedClaim> {
+  const claim = await claimAtOnce(session, env, request);
+  if (claim !== null) return claim;
+  const looked = await claimLooking(session, env, request);
+  return request.isPlenty === true ? { ...looked, plenty: "missed" } : looked;
+}
+
+/** CM4. Null: it was not tried, or nothing was claimed. */
+async function claimAtOnce(
+  session: Session,
+  env: LimitedEnv,
+  request: LimitedRequest,
+): Promise<LimitedClaim | null> {
+  if (request.isPlenty !== true || !env.limiter.isBesideRows) return null;
+  try {
+    return await claimPlenty(session, env.statements, request);
+  } catch (error) {
+    // A row that cannot be claimed is found, and left out, by a pick that looks at it.
+    if (!isRace(error) && !isRefusal(error)) throw error;
+    if (isRace(error)) env.onContended?.();
+    return null;
+  }
+}
+
+async function claimLooking(
+  session: Session,
+  env: LimitedEnv,
+  request: LimitedRequest,
+): Promise<LimitedClaim> {
   for (let races = 0; ; races++) {
     try {
       return await pick(session, env, request);
@@ -147,6 +181,7 @@ export async function claimLimited(
 export function isRace(error: unknown): boolean {
   return (
     error instanceof SlotsGone ||
+    isGone(error) ||
     classifyFailure(error) === "contention" ||
     isUniqueViolation(error, "gen_durable_concurrency_active") ||
     isUniqueViolation(error, "gen_durable_buckets_pkey")
@@ -164,7 +199,7 @@ async function pick(session: Session, env: LimitedEnv, request: LimitedRequest):
   const facts = await lockCandidates(session, statements, request);
   await pauseAt("pick.locked");
   const locked = parse<LockedRow>(facts?.rows);
-  const { admitted, denials, owed } = await env.limiter.admit(
+  const { admitted, denials, owed, isPlenty } = await env.limiter.admit(
     session,
     locked.map(([id, key, isGated, rate, weight]) => ({ id, gate: isGated ? key : null, rate, weight })),
     { mayOwe: true },
@@ -183,6 +218,7 @@ async function pick(session: Session, env: LimitedEnv, request: LimitedRequest):
     seen: facts?.seen ?? 0,
     isCut: facts?.cut ?? false,
     isLimited: (facts?.limited ?? 0) > 0,
+    plenty: isPlenty && !hasExclusive(locked) ? "left" : "short",
     denials,
     busyKeys: [...(facts?.busy ?? []), ...followedKeys(facts?.followed ?? [], records)],
     moreKeys: facts?.more ?? [],
@@ -240,6 +276,11 @@ async function claimAdmitted(
     record.has_children = hasChildren ?? false;
   }
   return records.sort((a, b) => (rows.get(a.id)?.turn ?? 0) - (rows.get(b.id)?.turn ?? 0));
+}
+
+/** Whether a key is among them that admits one row at a time. */
+function hasExclusive(locked: readonly LockedRow[]): boolean {
+  return locked.some(([, key, isGated]) => key !== null && !isGated);
 }
 
 /** Of the keys behind whose heads others wait: those whose heads were claimed. */

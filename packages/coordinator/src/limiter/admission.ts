@@ -57,6 +57,7 @@ export function admitCandidates(
     admitted,
     denials: [...tallies.values()].filter(({ isDenied }) => isDenied).map(({ denial }) => denial),
     owed: [...pools.values()].flatMap((pool) => pool.owed()),
+    isPlenty: pools.size > 0 && [...pools.values()].every(({ isPlenty }) => isPlenty),
   };
 }
 

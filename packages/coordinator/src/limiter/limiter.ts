@@ -55,6 +55,8 @@ export interface Admission {
   denials: Denial[];
   /** Empty unless the caller has said that it debits what it owes. */
   owed: OwedSlots[];
+  /** Every limit that was asked has as much left as was taken: the next pick need not look first. */
+  isPlenty: boolean;
 }
 
 /** Slots that were promised are gone: somebody else was first. The pick begins anew. */
@@ -66,6 +68,8 @@ export class SlotsGone extends Error {
 }
 
 export interface Limiter {
+  /** Its counters lie beside the rows: picker/claim_plenty.sql may claim and debit in one statement. */
+  readonly isBesideRows: boolean;
   /**
    * Decides about rows in pick order, in the open transaction of their pick. With `mayOwe` slots of a gate that has plenty
    * may be promised without holding its counters: the caller debits them last (LI4). @throws what Postgres says when a race

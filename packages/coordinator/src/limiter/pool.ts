@@ -1,6 +1,6 @@
 // Pool: the counters of one key, as an admission has locked them. Pure: what is in them, what is left of them.
 // PO1  A gate's shard: available = capacity - in use + debt; debt is what is in use beyond a capacity that was lowered.
-// PO2  A counter that does not exist is full. It is made when something is drawn from it, never before.
+// PO2  A counter that does not exist is full. Those of a key are made when something is first drawn from it, never before.
 // PO3  While a shard of a changed limit is locked by somebody else nothing is admitted: what it owes is not known.
 // PO4  A wide pool is not locked: what is drawn from it is owed, and debited at the end of the pick.
 
@@ -50,6 +50,7 @@ export class Pool {
   #isBlocked = false;
   /** The shard that slots come from. */
   #source: Shard | undefined;
+  #taken = 0;
 
   constructor(facts: PoolFacts, found: readonly FoundShard[]) {
     this.facts = facts;
@@ -105,10 +106,17 @@ export class Pool {
   takeSlot(): number {
     if (this.#source === undefined || this.#source.available < 1)
       this.#source = this.#shards.reduce((a, b) => (b.available > a.available ? b : a));
+    if (this.#taken === 0) this.#makeAll();
     this.#source.available -= 1;
     this.#source.drawn += 1;
     this.#source.isChanged = true;
+    this.#taken += 1;
     return this.#source.shard;
+  }
+
+  /** Whether as much is left as was taken, and nobody is in the way. */
+  get isPlenty(): boolean {
+    return !this.#isBusy && !this.#isBlocked && this.#taken > 0 && this.available >= this.#taken;
   }
 
   /** PO4: what was drawn and is not locked. */
@@ -122,6 +130,7 @@ export class Pool {
   /** Takes tokens from every shard, in proportion to what it has. */
   takeTokens(weight: number): void {
     const there = this.#shards.reduce((sum, { available }) => sum + available, 0);
+    this.#taken += weight;
     for (const shard of this.#shards) {
       shard.available = Math.max(shard.available - weight * (shard.available / there), 0);
       shard.isChanged = true;
@@ -139,6 +148,11 @@ export class Pool {
   changed(): Shard[] {
     if (this.facts.isWide) return [];
     return this.#shards.filter(({ isChanged }) => isChanged).sort((a, b) => a.shard - b.shard);
+  }
+
+  /** Other picks find all of its counters, and each can draw on another. */
+  #makeAll(): void {
+    for (const shard of this.#shards) if (!shard.exists) shard.isChanged = true;
   }
 
   /** A limit, its shards or both were changed: every counter gets its new capacity, and what is in use stays in use. */

@@ -44,6 +44,11 @@ export class PostgresLimiter implements Limiter {
     this.#passedMs = options.passedMs ?? 0;
   }
 
+  /** Time that has not really passed is known to admissions alone. */
+  get isBesideRows(): boolean {
+    return this.#passedMs === 0;
+  }
+
   async admit(
     session: Session,
     candidates: readonly Candidate[],
@@ -51,7 +56,12 @@ export class PostgresLimiter implements Limiter {
   ): Promise<Admission> {
     const keys = keysOf(candidates);
     if (keys.length === 0)
-      return { admitted: candidates.map(({ id }) => ({ id, shard: null })), denials: [], owed: [] };
+      return {
+        admitted: candidates.map(({ id }) => ({ id, shard: null })),
+        denials: [],
+        owed: [],
+        isPlenty: false,
+      };
     const records = await session.run<BucketRecord>(this.#statements.get("limiter/lock_buckets"), [
       keys.map(({ kind }) => kind),
       keys.map(({ key }) => key),

@@ -9,6 +9,7 @@ const NOTHING: LimitedClaim = {
   seen: 0,
   isCut: false,
   isLimited: true,
+  plenty: "short",
   denials: [],
   busyKeys: [],
   moreKeys: [],

@@ -9,6 +9,7 @@
 
 import type { Place } from "../claim.js";
 import type { LimitedClaim } from "../claimLimited.js";
+import { Plenty } from "./plenty.js";
 import { Stalls } from "./stalls.js";
 
 const LIFE_MS_MIN = 100;
@@ -33,10 +34,13 @@ export interface SearchStep {
   probes: string[];
   /** Looks at the front only; the place stays (SE3). */
   isPeek: boolean;
+  /** Nothing is left out and nothing probed, and the limits had plenty: the pick may claim without looking first. */
+  isPlenty: boolean;
 }
 
 export class LimitedSearch {
   readonly #stalls = new Stalls();
+  readonly #plenty = new Plenty();
   readonly #places = new Map<number, Place>();
   #bornAtMs = 0;
   #spentMs = 0;
@@ -77,12 +81,14 @@ export class LimitedSearch {
       excluded,
       probes,
       isPeek,
+      isPlenty: this.#plenty.isLikely && this.#stalls.count === 0 && probes.length === 0,
     };
   }
 
   /** Takes in what a pick found. Returns whether the search is over: nothing more can start now. */
   end(step: SearchStep, claim: LimitedClaim, nowMs: number): boolean {
     if (claim.isLimited) this.#metAtMs = nowMs;
+    if (claim.isLimited) this.#plenty.tell(claim.plenty);
     for (const denial of claim.denials) this.#stalls.deny(denial, nowMs);
     for (const key of claim.busyKeys) this.#stalls.busy(key, nowMs);
     const isAll = claim.seen < step.windowRows && !claim.isCut;
