@@ -12,17 +12,18 @@ WITH used AS MATERIALIZED (
    WHERE g.status = 'executing' AND g.concurrency_shard >= 0
    GROUP BY g.concurrency_key, g.concurrency_shard
 ), held AS MATERIALIZED (
-  SELECT k.key, c.capacity AS total, c.shards, (SELECT true FROM used u WHERE u.key = k.key LIMIT 1) AS used
+  SELECT k.key, c.capacity AS total, c.shards, (k.key IN (SELECT u.key FROM used u)) AS used
     FROM unnest($1::text[]) AS k (key)
     LEFT JOIN :schema.gen_durable_bucket_configs c ON c.kind = 'conc' AND c.name = split_part(k.key, ':', 1)
 ), swept AS (
   DELETE FROM :schema.gen_durable_buckets b USING held h
-   WHERE b.kind = 'conc' AND b.key = h.key AND h.used IS NULL
+   -- An equality can be joined from either side, and all counters would be read for a few keys.
+   WHERE b.kind = 'conc' AND b.key = ANY (ARRAY[h.key]) AND NOT h.used
   RETURNING b.key
 ), truth AS MATERIALIZED (
   SELECT s.key, s.shard, s.capacity, coalesce(u.slots, 0) AS slots,
-         EXISTS (SELECT FROM :schema.gen_durable_buckets b
-                  WHERE b.kind = 'conc' AND b.key = s.key AND b.shard = s.shard) AS exists
+         (SELECT true FROM :schema.gen_durable_buckets b
+           WHERE b.kind = 'conc' AND b.key = s.key AND b.shard = s.shard) AS exists
     FROM (
       -- A limit that is not configured any more admits nothing: what executes under it is a debt.
       SELECT h.key, n.shard,
@@ -42,14 +43,14 @@ WITH used AS MATERIALIZED (
   UPDATE :schema.gen_durable_buckets b
      SET capacity = t.capacity, available = greatest(t.capacity - t.slots, 0), debt = greatest(t.slots - t.capacity, 0)
     FROM truth t
-   WHERE b.kind = 'conc' AND b.key = t.key AND b.shard = t.shard
+   WHERE b.kind = 'conc' AND b.key = ANY (ARRAY[t.key]) AND b.shard = ANY (ARRAY[t.shard])
      AND (b.capacity, b.available, b.debt)
          IS DISTINCT FROM (t.capacity, greatest(t.capacity - t.slots, 0), greatest(t.slots - t.capacity, 0))
   RETURNING b.key
 ), added AS (
   INSERT INTO :schema.gen_durable_buckets (kind, key, shard, capacity, available, debt)
   SELECT 'conc', t.key, t.shard, t.capacity, greatest(t.capacity - t.slots, 0), greatest(t.slots - t.capacity, 0)
-    FROM truth t WHERE NOT t.exists
+    FROM truth t WHERE t.exists IS NULL
    ORDER BY t.key, t.shard
   ON CONFLICT DO NOTHING
   RETURNING key

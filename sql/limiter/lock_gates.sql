@@ -14,8 +14,7 @@ WITH batch AS MATERIALIZED (
    ORDER BY b.key, b.shard
      FOR UPDATE OF b SKIP LOCKED
 )
-SELECT batch.key,
-       (SELECT count(*) FROM locked l WHERE l.key = batch.key)
-         = (SELECT count(*) FROM :schema.gen_durable_buckets b WHERE b.kind = 'conc' AND b.key = batch.key) AS whole
-  FROM batch
+SELECT batch.key, bool_and((b.key, b.shard) IN (SELECT l.key, l.shard FROM locked l)) AS whole
+  FROM batch JOIN :schema.gen_durable_buckets b ON b.kind = 'conc' AND b.key = batch.key
+ GROUP BY batch.key
  ORDER BY batch.key

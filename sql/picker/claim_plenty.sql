@@ -145,7 +145,7 @@ locked AS MATERIALIZED (
   SELECT b.kind, b.key, b.shard, d.amount, d.capacity, d.rate
     FROM patient
    CROSS JOIN draws d
-    JOIN :schema.gen_durable_buckets b ON b.kind = d.kind AND b.key = ANY (ARRAY[d.key]) AND b.shard = d.shard
+    JOIN :schema.gen_durable_buckets b ON b.kind = ANY (ARRAY[d.kind]) AND b.key = ANY (ARRAY[d.key]) AND b.shard = ANY (ARRAY[d.shard])
    ORDER BY b.kind, b.key, b.shard
      FOR UPDATE OF b
 ),
@@ -156,7 +156,7 @@ debited AS (
                                  + l.rate * greatest(extract(epoch FROM now() - b.last_refill)::float8, 0)) END - l.amount,
          last_refill = CASE WHEN l.kind = 'rate' THEN greatest(b.last_refill, now()) END
     FROM locked l
-   WHERE b.kind = l.kind AND b.key = ANY (ARRAY[l.key]) AND b.shard = l.shard
+   WHERE b.kind = ANY (ARRAY[l.kind]) AND b.key = ANY (ARRAY[l.key]) AND b.shard = ANY (ARRAY[l.shard])
      AND b.capacity = l.capacity AND b.debt = 0
      AND CASE WHEN l.kind = 'conc' THEN b.available
               ELSE least(b.capacity, b.available

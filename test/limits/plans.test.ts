@@ -32,8 +32,18 @@ const TYPES = {
   "limiter/write_buckets": "text[], text[], int[], float8[], float8[], float8[], boolean[]",
   "limiter/debit_slots": "text[], int[], float8[], float8[]",
   "flusher/credit_slots": "text[], int[], float8[]",
+  "limiter/lock_gates": "text, int",
+  "limiter/heal_gates": "text[]",
+  "limiter/sweep_rates": "text, int",
 } as const;
 type Name = keyof typeof TYPES;
+/** Not in the transaction of a pick: under what the session has been told. */
+const ALONE = new Set<Name>([
+  "picker/claim_plenty",
+  "limiter/lock_gates",
+  "limiter/heal_gates",
+  "limiter/sweep_rates",
+]);
 
 /** What each is executed with, for a batch of so many. SQL of the arguments. */
 const ARGUMENTS: Record<string, { name: Name; of: (count: number) => string }> = {
@@ -72,6 +82,8 @@ const ARGUMENTS: Record<string, { name: Name; of: (count: number) => string }> =
     name: "limiter/debit_slots",
     of: (n) => `${list(n, "gate:")}, ${array(n, () => "0")}, ${array(n, () => "1")}, ${array(n, () => "10")}`,
   },
+  "a sweep's gates": { name: "limiter/lock_gates", of: (n) => `'', ${n}` },
+  "a sweep's rates": { name: "limiter/sweep_rates", of: (n) => `'', ${n}` },
   "slots that come back": {
     name: "flusher/credit_slots",
     of: (n) => `${list(n, "gate:")}, ${array(n, () => "0")}, ${array(n, () => "1")}`,
@@ -108,6 +120,8 @@ async function fill(): Promise<void> {
       SELECT 'plain', 'start', 'plenty', 'vast:' || n % 1000, 'flow:' || n % 1000 FROM generate_series(1, 3000) n;
     INSERT INTO gen_durable (fsm, step, status, locked_by, lease_expires_at, concurrency_key)
       SELECT 'plain', 'start', 'executing', 'x/1', now() + interval '1 day', 'busy:' || n FROM generate_series(1, 3000) n;
+    INSERT INTO gen_durable (fsm, step, status, locked_by, lease_expires_at, concurrency_key, concurrency_shard)
+      SELECT 'plain', 'start', 'executing', 'x/1', now() + interval '1 day', 'vast:' || n, 0 FROM generate_series(0, ${HELD - 1}) n;
     INSERT INTO gen_durable (fsm, step, status, concurrency_key) SELECT 'plain', 'start', 'done', 'acct:1' FROM generate_series(1, 4000);
     INSERT INTO gen_durable_buckets (kind, key, shard, capacity, available, last_refill)
       SELECT 'conc', 'gate:' || n, 0, 10, 9, NULL FROM generate_series(1, 5000) n
@@ -131,8 +145,7 @@ async function preparedSession() {
 type Session = Awaited<ReturnType<typeof preparedSession>>;
 
 async function nodesOf(session: Session, name: Name, args: string): Promise<PlanNode[]> {
-  // A claim with plenty is a statement of its own, under what the session has been told.
-  await session.query(name === "picker/claim_plenty" ? "BEGIN" : pickTransaction(true).begin);
+  await session.query(ALONE.has(name) ? "BEGIN" : pickTransaction(true).begin);
   const { rows } = await session.query(
     `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE ${name.replace("/", "_")} (${args})`,
   );
@@ -172,12 +185,31 @@ async function expectByIndex(session: Session): Promise<void> {
   }
 }
 
+/** The rows that execute under gates, all of which are counted once. */
+const HELD = 1_000;
+
+async function expectHealed(session: Session): Promise<void> {
+  for (const count of [1, 100, 500]) {
+    const nodes = await nodesOf(session, "limiter/heal_gates", list(count, "vast:"));
+    const tables = nodes.filter((node) => /^gen_durable(_buckets)?$/.test(node["Relation Name"] ?? ""));
+    expect(tables.filter((node) => node["Node Type"] === "Seq Scan")).toEqual([]);
+    const executing = tables.filter((node) => node["Relation Name"] === "gen_durable");
+    expect(executing.map((node) => [node["Index Name"], node["Actual Loops"]])).toEqual([
+      ["gen_durable_lease", 1],
+    ]);
+    const most = Math.max(...nodes.filter((node) => !executing.includes(node)).map(lookedAt));
+    expect({ count, most: most <= 4 * count + 2 * HELD ? "few" : most }).toEqual({ count, most: "few" });
+  }
+}
+
 test("by index alone, however large the batch, whatever the planner knew when it planned", async () => {
   const whileEmpty = await preparedSession();
   for (const { name, of } of Object.values(ARGUMENTS)) await nodesOf(whileEmpty, name, of(1));
   await fill();
   await expectByIndex(whileEmpty);
+  await expectHealed(whileEmpty);
   await expectByIndex(await preparedSession());
   await database.query("ANALYZE gen_durable, gen_durable_buckets, gen_durable_bucket_configs, signals");
   await expectByIndex(await preparedSession());
+  await expectHealed(await preparedSession());
 });
