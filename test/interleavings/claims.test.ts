@@ -212,6 +212,24 @@ test("reap.returned: a slot that the reaper gives back is given back once, whate
   expect(await counter()).toEqual([{ capacity: 1, available: 0, debt: 0 }]);
 });
 
+test("pick.taken: rows that the reaper takes back before they were handed out give their slots back, once", async () => {
+  await gate(5);
+  const made = await insertRow(database, { concurrency_key: "gate" });
+  const [first] = (await sides.pick()).rows;
+  await sides.flush(outcomeOf(made, done(), { claim: first?.claim ?? "" }));
+  const id = await insertRow(database, { concurrency_key: "gate" });
+  const hold = holdAt("pick.taken");
+  const picked = sides.pick("default", true);
+  await hold.reached;
+  expect(await counter()).toEqual([{ capacity: 5, available: 4, debt: 0 }]);
+  await sides.reap();
+  hold.release();
+  const { rows, plenty } = await picked;
+  expect(plenty).toBe("had");
+  expect(counted(await sides.flush(outcomeOf(id, done(), { claim: rows[0]?.claim ?? "" }))).stale).toBe(1);
+  expect(await counter()).toEqual([{ capacity: 5, available: 5, debt: 0 }]);
+});
+
 test("control.locked: the retry of a child while its last sibling ends: the join waits for both", async () => {
   const parent = await insertRow(database, { status: "awaiting_children", visit: 2, children_pending: 1 });
   const family = { parent_id: parent, parent_visit: 2 };

@@ -44,7 +44,7 @@ export class Sides {
     return claim.rows;
   }
 
-  async pick(queue = "default"): Promise<LimitedClaim> {
+  async pick(queue = "default", isPlenty = false): Promise<LimitedClaim> {
     return claimLimited(
       await this.connection(),
       { statements, limiter, transaction: pickTransaction(true) },
@@ -58,6 +58,7 @@ export class Sides {
         places: [],
         excluded: { keys: [], rates: [] },
         probes: [],
+        isPlenty,
       },
     );
   }

@@ -46,7 +46,7 @@ export async function claimPlenty(
   ]);
   const [first] = answer;
   if (first === undefined || !first.plenty) return null;
-  await pauseAt("pick.claimed");
+  await pauseAt("pick.taken");
   // Where nothing was found, the one row says only that.
   const records = answer.filter((record) => record.id !== null);
   return {

@@ -14,6 +14,7 @@ export type PausePoint =
   | "return.committed" // they are back, nobody has been told
   // picker
   | "pick.claimed" // the claim is committed (without limits), what its steps need is not loaded
+  | "pick.taken" // the claim and what it takes of its limits are committed at once, what its steps need is not loaded
   | "pick.locked" // under limits: the candidates are locked, no counter is
   | "chain.admitted" // next steps of chains: counters and shards are written, COMMIT is not sent
   | "pick.admitted" // under limits: counters and rows are written, COMMIT is not sent
