@@ -417,7 +417,7 @@ test("list by status, parent and key", async () => {
 test("what a caller gets wrong is refused with code and path", async () => {
   const any = client as unknown as Record<string, (...given: unknown[]) => Promise<unknown>>;
   const refused: [Promise<unknown> | undefined, string, string][] = [
-    [any.cancel?.("7"), "INVALID_TARGET", "id"],
+    [any.cancel?.({}), "INVALID_TARGET", "id"],
     [any.cancel?.(7, 5), "INVALID_OPTION", "reason"],
     [any.cancel?.(7, "x", { forced: true }), "INVALID_OPTION", "forced"],
     [any.cancel?.(7, "x", { force: 1 }), "INVALID_OPTION", "force"],
