@@ -2,6 +2,7 @@
 
 import { defineFsm } from "gen-durable";
 import { z } from "zod";
+import { tell } from "./tell.mjs";
 
 export const chainInline = defineFsm({
   name: "chainInline",
@@ -9,7 +10,10 @@ export const chainInline = defineFsm({
   inline: true,
   state: z.object({ n: z.number() }),
   steps: {
-    step1: (ctx) => ctx.next("step2", { n: ctx.state.n + 1 }),
+    step1: (ctx) => {
+      tell(ctx.state.n);
+      return ctx.next("step2", { n: ctx.state.n + 1 });
+    },
     step2: (ctx) => ctx.next("step3", { n: ctx.state.n + 1 }),
     step3: (ctx) => ctx.next("step4", { n: ctx.state.n + 1 }),
     step4: (ctx) => ctx.next("step5", { n: ctx.state.n + 1 }),

@@ -2,19 +2,7 @@
 
 import { defineFsm } from "gen-durable";
 import { z } from "zod";
-
-export const STEPS = 5;
-
-const channel = new BroadcastChannel("peers");
-channel.unref?.();
-let hasBegun = false;
-
-/** Tells the main thread of the first step that begins, or of each. */
-function tell(n) {
-  if (process.env.PEERS_STAMP === "each") channel.postMessage(n);
-  else if (!hasBegun) channel.postMessage("begun");
-  hasBegun = true;
-}
+import { tell } from "./tell.mjs";
 
 export const one = defineFsm({
   name: "one",
