@@ -117,3 +117,13 @@ test("SE2: a search that was poked begins anew, but not before it has lived twen
   expect(search.begin(10, 599).places).toEqual([PLACE]);
   expect(search.begin(10, 600).places).toEqual([]);
 });
+
+test("SE2: what is picked after the end was reached does not put off the next beginning", () => {
+  const search = new LimitedSearch(0);
+  const step = search.begin(10, 0);
+  search.end(step, { ...NOTHING, seen: step.windowRows, reached: [PLACE] }, 5);
+  for (let nowMs = 5; nowMs < 2_000; nowMs += 10) search.end(search.begin(10, nowMs), NOTHING, nowMs + 10);
+  search.poke();
+  expect(search.nextAtMs).toBeLessThan(1_000);
+  expect(search.begin(10, 2_000).places).toEqual([]);
+});

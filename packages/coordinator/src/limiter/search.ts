@@ -3,7 +3,8 @@
 // SE1  A place is left behind when everything up to it was claimed, stands in Stalls, or cannot start here. So a key leaves
 //      Stalls only when a pick has found all of its rows that it looked for.
 // SE2  Rows can come up behind a place (returned rows, late commits); a poke says so. The search begins anew after
-//      LIFE_MS_MIN, or later where wading took long: at most a twentieth of the time goes into it.
+//      LIFE_MS_MIN, or later where wading took long: at most a twentieth of the time goes into it. What is picked after the
+//      end was reached is no wading: it does not count, or a search with much to do would never begin anew.
 // SE3  A concurrency key that is freed is looked up by its index, a rate that has refilled at the front of the queue: neither
 //      moves the place.
 
@@ -43,7 +44,9 @@ export class LimitedSearch {
   readonly #plenty = new Plenty();
   readonly #places = new Map<number, Place>();
   #bornAtMs = 0;
+  /** What it took to reach the end. */
   #spentMs = 0;
+  #hasReachedEnd = false;
   #windowRows = 0;
   /** Something may have come up behind the place. */
   #isPoked = false;
@@ -109,8 +112,10 @@ export class LimitedSearch {
         this.#drop();
         return true;
       }
+      this.#hasReachedEnd = false;
     }
-    this.#spentMs += nowMs - step.beganAtMs;
+    if (!this.#hasReachedEnd) this.#spentMs += nowMs - step.beganAtMs;
+    this.#hasReachedEnd ||= isAll;
     for (const place of claim.reached) this.#places.set(place.priority, place);
     if (!isAll) {
       const isPoor = claim.rows.length * 4 < step.rowsMax;
@@ -148,6 +153,7 @@ export class LimitedSearch {
   #drop(): void {
     this.#places.clear();
     this.#spentMs = 0;
+    this.#hasReachedEnd = false;
     this.#windowRows = 0;
     this.#isPoked = false;
   }
