@@ -4,9 +4,14 @@ import { rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "@jest/globals";
 import { until } from "../support/until.js";
 import { fixture, Rig, withRig } from "./rig.js";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void; // the flag makes it one
 
 const many = (count: number, state: object = {}): object[] => Array.from({ length: count }, () => state);
 
@@ -25,6 +30,22 @@ describe("threads that live", () => {
     expect(rig.ledger.onTheWay(0)).toBe(0);
     expect(rig.lost).toEqual([]);
     expect(rig.sessions.length).toBe(2);
+  });
+
+  test("a chain whose last commit is told before its end is not kept", async () => {
+    const chains = rig.rows("plain", many(100)).map((held) => {
+      held.thread = 0;
+      const { seat, generation } = held.row;
+      const to = { seat, generation, step: "start", visit: 1, key: undefined, needsAdmission: false };
+      rig.crew.continued([{ held, to }]);
+      rig.held.release(seat, generation);
+      rig.crew.released([held]);
+      return new WeakRef(held);
+    });
+    await until(() => {
+      collectGarbage();
+      return chains.every((chain) => chain.deref() === undefined);
+    });
   });
 
   test("D1: every row of a batch has one outcome, and short steps travel together", async () => {

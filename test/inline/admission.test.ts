@@ -137,6 +137,20 @@ test("a row that somebody has locked is asked for again, and the others do not w
   expect(await gateErrors(database)).toEqual([]);
 });
 
+test("more locked rows than one transaction asks for are asked for again with pauses, too", async () => {
+  const desk = new Desk();
+  const rows = await desk.rows(600, { rate_limit: "rate" });
+  const holder = await database.session();
+  await holder.query("BEGIN");
+  await holder.query("SELECT 1 FROM gen_durable FOR UPDATE");
+  desk.runAhead.ask(rows);
+  await holder.query("SELECT pg_sleep(0.5)");
+  expect(desk.statements).toBeLessThan(100);
+  await holder.query("COMMIT");
+  await desk.answered(600);
+  expect(desk.admitted).toHaveLength(2);
+});
+
 test("RA4: when the answer of the commit is lost it is asked again, and no slot is drawn twice", async () => {
   const desk = new Desk();
   desk.lostAnswer = Object.assign(new Error("connection lost"), { code: "08006" });

@@ -363,6 +363,7 @@ export class Coordinator {
       const held = this.#held.release(seat, generation);
       if (held !== undefined) released.push(held);
     }
+    this.#crew.released(released);
     const keys = released.map((held) => held.concurrencyKey).filter((key) => key !== null);
     if (keys.length > 0) for (const picker of this.#pickers) picker.freed(keys);
     for (const [queueIndex, count] of this.#countByQueue(released))

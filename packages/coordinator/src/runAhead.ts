@@ -84,6 +84,8 @@ export class RunAhead {
     await new Promise((resolve) => setImmediate(resolve));
     let delayMs = LOCKED_DELAY_MS;
     let races = 0;
+    /** Rows in a row that were somebody's. */
+    let inVain = 0;
     while (this.#asking.length > 0 && !this.#isStopped) {
       const batch = this.#take();
       if (batch.length === 0) continue;
@@ -91,11 +93,13 @@ export class RunAhead {
         const locked = await this.#admit(batch);
         races = 0;
         this.#asking.push(...locked);
+        inVain = locked.length < batch.length ? locked.length : inVain + locked.length;
         // All of what is left is somebody's just now.
-        if (locked.length > 0 && locked.length === this.#asking.length) {
+        if (locked.length > 0 && inVain >= this.#asking.length) {
+          inVain = 0;
           await sleep(delayMs);
           delayMs = Math.min(delayMs * 2, LOCKED_DELAY_MS_MAX);
-        } else delayMs = LOCKED_DELAY_MS;
+        } else if (locked.length < batch.length) delayMs = LOCKED_DELAY_MS;
       } catch (error) {
         races++;
         await this.#recover(error, batch, races);

@@ -4,7 +4,7 @@
 //
 // S1  A row begins with a permit of its queue and by winning its seat in the ledger; a row that was taken back is
 //     forgotten. Permits go back into the ledger as soon as no row of their queue waits here.
-// S2  A row whose claim is not trusted any more is not begun. A running one is told by its signal.
+// S2  A row whose claim is not trusted any more, or known to be lost, is not begun. A running one is told by its signal.
 // S3  The loop gets a turn every few milliseconds, so that messages, timers and the ledger's tick are not held up by a
 //     long chunk of short steps; what has ended by then is posted.
 // S4  A row whose next step runs ahead stays here, without a permit, until its commit is known (chains.ts).
@@ -300,7 +300,8 @@ export class Session implements RunListener {
       if (row === undefined) return false;
       this.#waiting--;
       const nowMs = this.#now();
-      if (this.#ledger.trustedUntilMs(row.seat) - TRUST_MARGIN_MS <= nowMs) {
+      const abortion = this.#takeAbort(row);
+      if (abortion === "claim_lost" || !this.#isTrusted(row, nowMs)) {
         if (this.#ledger.recall(row.seat, row.generation))
           this.#outbox.addDistrusted(row.seat, row.generation);
         this.#scheduleTurn();
@@ -308,7 +309,7 @@ export class Session implements RunListener {
       }
       if (!this.#ledger.begin(row.seat, row.generation, nowMs)) continue;
       lane.permitsInHand--;
-      this.#start(row, { lane, sinceMs: nowMs }, this.#takeAbort(row));
+      this.#start(row, { lane, sinceMs: nowMs }, abortion);
       return true;
     }
   }
@@ -320,8 +321,7 @@ export class Session implements RunListener {
     const { seat, generation } = row;
     // Also when it was told to be forgotten meanwhile: its mark is no longer chained then.
     this.#chains.forget(row);
-    const isTrusted = this.#ledger.trustedUntilMs(seat) - TRUST_MARGIN_MS > nowMs;
-    if (!isTrusted || this.#chains.isClosed) {
+    if (abortion === "claim_lost" || !this.#isTrusted(row, nowMs) || this.#chains.isClosed) {
       if (this.#ledger.recallChained(seat, generation)) this.#outbox.addDistrusted(seat, generation);
       this.#scheduleTurn();
       return false;
@@ -341,11 +341,17 @@ export class Session implements RunListener {
     run.start();
   }
 
+  /** S2. */
+  #isTrusted({ seat }: ClaimedRow, nowMs: number): boolean {
+    return this.#ledger.trustedUntilMs(seat) - TRUST_MARGIN_MS > nowMs;
+  }
+
   #takeAbort({ seat, generation }: ClaimedRow): AbortReason | null {
     if (this.#aborts.size === 0) return null;
     const abort = this.#aborts.get(seat);
+    if (abort?.generation !== generation) return null;
     this.#aborts.delete(seat);
-    return abort?.generation === generation ? abort.reason : null;
+    return abort.reason;
   }
 
   #limit(run: StepRun, running: Running): void {
@@ -374,7 +380,7 @@ export class Session implements RunListener {
     if (nowMs - this.#reviewedAtMs < REVIEW_MS) return;
     this.#reviewedAtMs = nowMs;
     for (const run of this.#running.keys()) {
-      if (this.#ledger.trustedUntilMs(run.row.seat) - TRUST_MARGIN_MS <= nowMs) run.abort("claim_lost");
+      if (!this.#isTrusted(run.row, nowMs)) run.abort("claim_lost");
     }
   }
 

@@ -130,6 +130,13 @@ export class Crew {
     return recalled;
   }
 
+  /** These rows are not held any more, whether or not their threads have told their ends yet. */
+  released(rows: readonly HeldRow[]): void {
+    for (const row of rows) {
+      if (row.thread !== null) this.#members[row.thread]?.drop(row);
+    }
+  }
+
   /** Sends what can be sent, after slots or threads have become free. */
   rebalance(): void {
     this.#quarantine.advance();
@@ -325,11 +332,14 @@ export class Crew {
       const mark = ledger.mark(seat);
       this.#quarantine.left(row);
       row.thread = null;
-      // Dropped unbegun by its thread, which did not live to say so.
-      if (mark === "free") unbegun.push(row);
+      // Dropped unbegun by its thread, which did not live to say so. Of a chain the table has not what would run next.
+      if (mark === "free" && !row.isChain) unbegun.push(row);
       else if (wasOverdue && mark === "begun" && verdict === null && isOverdue(row, ledger, nowMs))
         timedOut.push(row);
-      else lost.push({ id, claim, seat, generation, begun: !this.#isClosing && mark !== "chained" });
+      else {
+        const begun = !this.#isClosing && (mark === "begun" || mark === "ended");
+        lost.push({ id, claim, seat, generation, begun });
+      }
     }
     member.reset();
     ledger.resetThread(member.index);

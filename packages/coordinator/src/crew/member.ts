@@ -98,9 +98,14 @@ export class Member {
   /** The row is no longer in the thread. */
   forget(held: HeldRow): void {
     this.outstanding--;
+    this.drop(held);
+    if (held.thread === this.index) held.thread = null;
+  }
+
+  /** The row is not watched any more: its last outcome is committed, and its end may not have been told yet. */
+  drop(held: HeldRow): void {
     this.limited.delete(held);
     this.chains.delete(held);
-    if (held.thread === this.index) held.thread = null;
   }
 
   /** Its thread is gone: nothing of it is left. */
