@@ -99,6 +99,9 @@ test("status counts by queue, and says what no node will take and why", async ()
     [1, "in use"],
     [3, "newest"],
   ]);
+  const misspelt = await run("versions", "plian", "--json");
+  expect(misspelt).toMatchObject({ code: 1, stdout: "" });
+  expect(misspelt.stderr).toContain('no machine is named "plian"');
   await database.query("DELETE FROM gen_durable WHERE fsm_version = 1");
   const table = (await run("versions", "plain")).stdout.split("\n");
   expect(table[0]).toMatch(/^MACHINE +VERSION +STATE/);

@@ -9,7 +9,22 @@ afterAll(removeFolders);
 
 const empty = folderWith({});
 const COMMANDS = [
-  ...["init", "start", "migrate", "insert", "signal", "status", "list", "show", "retry", "cancel", "nodes"],
+  ...[
+    "init",
+    "start",
+    "migrate",
+    "grants",
+    "insert",
+    "signal",
+    "status",
+    "list",
+    "show",
+    "retry",
+    "cancel",
+    "nodes",
+    "versions",
+    "limits",
+  ],
   ...["db url", "db stop"],
 ];
 
@@ -41,7 +56,9 @@ test.each([
   [["insert"], "missing required argument 'fsm'"],
   [["insert", "hello", "{order: 42}"], "Quote it for the shell"],
   [["insert", "hello", "--at", "soon"], "Expected a time"],
-  [["retry", "one"], "Expected an instance's id"],
+  [["list", "--after", "one"], "Expected an instance's id"],
+  [["list", "--limit", "10001"], "Expected a whole number from 1 to 10000."],
+  [["start", "--port", "99999"], "Expected a whole number from 0 to 65535."],
   [["status", "--embedded", "--database-url", "postgres://x"], "cannot be used with option"],
   [["list", "--config", "nowhere.ts"], "nowhere.ts does not exist"],
 ])("%j is refused with status 2, a reason, and no stack", async (args, reason) => {

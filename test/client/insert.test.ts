@@ -372,3 +372,38 @@ test("options of a client are checked, and a database must be named somewhere", 
   expect(await stated.insert(counter)).toMatchObject({ ok: true });
   await stated.close();
 });
+
+test("more calls at once than a pool has connections wait for their turn; a pool that stays busy is a transient error that says so", async () => {
+  // Only the pool's own patience differs from the default: a second instead of none.
+  const pool = new pg.Pool({ connectionString: database.url, max: 1, connectionTimeoutMillis: 1_000 });
+  const given = createClient({ pool });
+  await given.insert(counter);
+  const holder = await pool.connect();
+  try {
+    await expect(given.insert(counter)).rejects.toMatchObject({
+      code: "ERR_GEN_DURABLE_POOL_BUSY",
+      retryable: true,
+      message: expect.stringContaining("fewer calls at once"),
+    });
+  } finally {
+    holder.release();
+  }
+  await given.insert(counter);
+  await pool.end();
+});
+
+test("a call waits for a place in the client's own pool for longer than for a server", async () => {
+  const { openPool } = await import("#core/client/pool.js");
+  const pool = await openPool({
+    url: database.url,
+    listenUrl: undefined,
+    schema: "gen_durable",
+    prepare: true,
+  });
+  const connected = await pool.connect();
+  // pg keeps both where they can be read: the pool's wait for a place, the connection's for its server.
+  expect(pool.options.connectionTimeoutMillis).toBe(60_000);
+  expect(Reflect.get(connected, "_connectionTimeoutMillis")).toBe(10_000);
+  connected.release();
+  await pool.end();
+});

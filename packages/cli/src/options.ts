@@ -39,12 +39,13 @@ export function withJson(command: Command): Command {
   return command.option("--json", "print JSON");
 }
 
-/** A whole number of at least `least`. */
-export function integer(least: number): (text: string) => number {
+/** A whole number of at least `least`, and at most `most` where that is given. */
+export function integer(least: number, most?: number): (text: string) => number {
+  const range = most === undefined ? `of at least ${least}` : `from ${least} to ${most}`;
   return (text) => {
     const value = Number(text);
-    if (text.trim() === "" || !Number.isSafeInteger(value) || value < least)
-      throw new InvalidArgumentError(`Expected a whole number of at least ${least}.`);
+    if (text.trim() === "" || !Number.isSafeInteger(value) || value < least || value > (most ?? value))
+      throw new InvalidArgumentError(`Expected a whole number ${range}.`);
     return value;
   };
 }

@@ -57,7 +57,7 @@ export function insertCommand(): Command {
       `while in which statuses it holds its key: ${STATUSES.join(", ")}; several with commas`,
       collect,
     )
-    .option("--count <n>", "so many of the same", integer(1))
+    .option("--count <n>", "so many of the same", integer(1, COUNT_MAX))
     .addHelpText(
       "after",
       `\nThe name is looked up among what nodes have registered when they started. Prints the id. Exit status 1 when the\ncorrelation key was taken: the id is the occupant's then.\n${examples(
@@ -71,11 +71,6 @@ export function insertCommand(): Command {
 
 async function insert(fsm: string, state: unknown, flags: InsertFlags): Promise<void> {
   const count = flags.count ?? 1;
-  if (count > COUNT_MAX)
-    throw new UsageError(
-      "INVALID_OPTION",
-      `--count: at most ${COUNT_MAX}; more are a program's work (insertMany)`,
-    );
   const options: NamedInsertOptions = {
     ...(state === undefined ? {} : { state: stateOf(state) }),
     ...(flags.machineVersion === undefined ? {} : { version: flags.machineVersion }),

@@ -29,6 +29,8 @@ interface ListFlags extends DatabaseFlags, OutputFlags {
 }
 
 const LIMIT = 20;
+/** What one page of the client's `list` may have (core/client/view.ts). */
+const LIMIT_MAX = 10_000;
 const ERROR_CHARS = 60;
 
 export function listCommand(): Command {
@@ -39,7 +41,7 @@ export function listCommand(): Command {
     .option("--step <name>", "only at this step")
     .option("--key <key>", "only the one that occupies this correlation key")
     .option("--parent <id>", "only the children of this instance", instanceId)
-    .option("-n, --limit <n>", `at most so many (${LIMIT})`, integer(1))
+    .option("-n, --limit <n>", `at most so many (${LIMIT})`, integer(1, LIMIT_MAX))
     .option("--after <id>", "the page after this one", instanceId)
     .addHelpText(
       "after",

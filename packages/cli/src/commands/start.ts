@@ -25,6 +25,8 @@ interface StartFlags extends DatabaseFlags {
   logFormat?: LogFormat;
 }
 
+const PORT_MAX = 65_535;
+
 const AFTER_HELP = `
 SIGTERM and SIGINT (Ctrl-C) drain: nothing more is picked, running steps get up to drainTimeoutMs, what they decided is
 committed, the rest is handed back. Exit status 0 then, and 1 when something had to be left to other nodes. A second
@@ -54,7 +56,7 @@ export function startCommand(): Command {
     .option("--once", "end when nothing is runnable any more")
     .addOption(
       new Option("--port <n>", "serve /healthz, /readyz and /metrics over HTTP")
-        .argParser(integer(0))
+        .argParser(integer(0, PORT_MAX))
         .env("GEN_DURABLE_PORT"),
     )
     .addOption(

@@ -1,6 +1,7 @@
 // `gen-durable versions`: which versions of which machine still have instances, and who can run them; when old code may go.
 
 import type { Command } from "commander";
+import { Refusal } from "../exit.js";
 import {
   type DatabaseFlags,
   examples,
@@ -19,7 +20,7 @@ STATE tells what to do with a version's code:
   orphaned  instances live and no running node knows it: deploy it again
   idle      nothing lives; its code can go. Failed instances that are to be retried still need it
 
-The table is counted as a whole, which takes seconds where it has many millions of rows.
+Exit status 1 when the machine is unknown. The table is counted as a whole, which takes seconds where it has many millions of rows.
 ${examples(
   "gen-durable versions",
   "gen-durable versions checkout",
@@ -43,9 +44,11 @@ export function versionsCommand(): Command {
       const versions = await withDatabaseConnection(flags, ({ connection, statements, settings }) =>
         readVersions(connection, statements, { nodeTimeoutMs: settings.nodeTimeoutMs, fsm: fsm ?? null }),
       );
+      // Whoever asks whether code may go must not hear "nothing" because of a misspelt name.
+      if (versions.length === 0 && fsm !== undefined)
+        throw new Refusal(`no machine is named "${fsm}": no node has loaded it, and it has no instance`);
       if (flags.json === true) printJson(versions);
-      else if (versions.length === 0)
-        print(fsm === undefined ? "no machine is known" : `no machine is named ${fsm}`);
+      else if (versions.length === 0) print("no machine is known");
       else print(versionTable(versions));
     });
 }

@@ -9,6 +9,8 @@ import type { DatabaseSettings } from "../settings.js";
 
 /** Connections of a pool of our own. A web process calls many at once, and a hundred such processes share one server. */
 export const POOL_CONNECTIONS_MAX = 10;
+/** How long a call waits for a connection that the client's other calls hold: as long as one of them waits for its answer. */
+const PLACE_TIMEOUT_MS = 60_000;
 
 /** Makes the pool; it connects when it is first used. @throws where the address is wrong, or none of several servers takes writes */
 export async function openPool(settings: DatabaseSettings): Promise<pg.Pool> {
@@ -18,14 +20,15 @@ export async function openPool(settings: DatabaseSettings): Promise<pg.Pool> {
   const statements = new Statements(settings.schema);
   // Behind a transaction pooler a session setting would reach somebody else (session.ts, C5).
   const { text } = statements.get(settings.prepare ? "node/state_session" : "node/read_recovery");
+  const config = clientConfig(address, server, name);
   const options: pg.PoolConfig & { onConnect(client: pg.ClientBase): Promise<void> } = {
-    ...clientConfig(address, server, name),
+    ...config,
     max: POOL_CONNECTIONS_MAX,
+    // A pool has one number for two waits: for the server, which the clients below bound themselves, and for a place.
+    connectionTimeoutMillis: PLACE_TIMEOUT_MS,
     // A script that forgets close() still ends.
     allowExitOnIdle: true,
-    ...(address.servers.length > 1
-      ? { Client: routedClient(servers, clientConfig(address, server, name)) }
-      : {}),
+    Client: address.servers.length > 1 ? routedClient(servers, config) : ownClient(config),
     onConnect: async (client) => {
       const { rows } = await client.query<SessionFacts>(text);
       if (rows[0]?.in_recovery === true) throw new TransientError("STANDBY", STANDBY);
@@ -37,6 +40,15 @@ export async function openPool(settings: DatabaseSettings): Promise<pg.Pool> {
 }
 
 type Connected = ((error: Error) => void) | ((error: null, client: pg.Client) => void);
+
+/** A client with a configuration of its own, not with its pool's. */
+function ownClient(config: pg.ClientConfig): new () => pg.Client {
+  return class extends pg.Client {
+    constructor() {
+      super(config);
+    }
+  };
+}
 
 /** A client that asks for its server when it connects: a pool keeps one configuration for its whole life. */
 function routedClient(servers: Servers, config: pg.ClientConfig): new () => pg.Client {

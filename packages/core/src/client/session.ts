@@ -13,7 +13,7 @@
 import type pg from "pg";
 import { adviceFor, isPoolerCollision, isTlsRefusal, messageWithAdvice } from "../database/advice.js";
 import { beginText } from "../database/connection.js";
-import { classifyFailure } from "../database/failure.js";
+import { classifyFailure, isPoolBusy } from "../database/failure.js";
 import { Servers } from "../database/servers.js";
 import { quoteIdentifier, type Statement, Statements } from "../database/statements.js";
 import { TransientError, UsageError } from "../errors.js";
@@ -264,6 +264,9 @@ export class Session implements Querier {
 /** A server that is gone does not answer a farewell. */
 const FAREWELL_MS = 5_000;
 
+const POOL_BUSY =
+  "no connection of the pool became free in time: make fewer calls at once (insertMany, or insertAsync with an insertBatcher, for many rows), or give the client a larger pool";
+
 function command(text: string): PgQuery {
   return { text, query_timeout: ANSWER_TIMEOUT_MS };
 }
@@ -311,6 +314,7 @@ function explain(error: unknown, schema: string): unknown {
     );
   }
   if (isPoolerCollision(error)) return new UsageError("POOLER", adviceFor(error) ?? "", { cause: error });
+  if (isPoolBusy(error)) return new TransientError("POOL_BUSY", POOL_BUSY, { cause: error });
   const message = messageWithAdvice(error);
   if (code === "42501") return new UsageError("NOT_ALLOWED", message, { cause: error });
   if (isTlsRefusal(error)) return new TransientError("TLS", message, { cause: error });

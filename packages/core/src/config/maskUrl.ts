@@ -5,7 +5,7 @@ export function maskUrl(url: string): string {
   return (
     url
       // Up to the last @, also over characters that the password should have encoded; a port is no password.
-      .replace(/^([a-z][a-z0-9+.-]*:\/\/[^/?#:@]*):(?!\d+(?:[/?#]|$)).*@/i, "$1:***@")
+      .replace(/^([a-z][a-z0-9+.-]*:\/\/[^/?#:@]*):(?!\d+(?:[/?#][^@=]*)?(?:=|$)).*@/i, "$1:***@")
       .replace(/([?&](?:password|sslpassword|passfile)=)[^&#]*/gi, "$1***")
   );
 }

@@ -76,6 +76,9 @@ function foundAt(keys: PathKeys, input: unknown): string {
     value = Reflect.get(value, key);
   }
   if (value === undefined) return "nothing";
+  // Keys and passphrases of TLS are never shown, also where they stand in the wrong place.
+  if (keys[0] === "database" && keys[1] === "ssl" && typeof value !== "object")
+    return `a ${typeof value}, which is not shown`;
   return describe(typeof value === "string" ? maskUrl(value) : value);
 }
 

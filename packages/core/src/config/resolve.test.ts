@@ -149,6 +149,14 @@ test("without flushers there is one a queue, at most four, and further queues sh
   ]);
 });
 
+test("what stands where TLS keys belong is not shown", () => {
+  const ssl = { key: 12345, passphrase: 67890, rejectUnauthorized: "s3cret" } as never;
+  expect(refusal({ database: { ssl } }).message).not.toMatch(/12345|67890|s3cret/);
+  expect(refusal({ database: { ssl: "s3cret" as never } }).message).toBe(
+    "database.ssl: expected true, false or an object of TLS options, found a string, which is not shown",
+  );
+});
+
 test("an unknown key is refused with its path and the nearest one", () => {
   expect(refusal({ queus: { default: 1 } }).message).toMatch(
     /^queus: unknown key; did you mean "queues"\? \(allowed: fsms, instance, /,

@@ -7,6 +7,14 @@ import { parseAddress } from "./address.js";
 const serversOf = (url: string | undefined, env: Record<string, string> = {}) =>
   parseAddress({ url }, env).servers.map(({ name, connectionString }) => [name, connectionString]);
 
+const messageOf = (act: () => unknown): string => {
+  try {
+    return JSON.stringify(act());
+  } catch (error) {
+    return String(error);
+  }
+};
+
 const tlsOf = (parameters: string, ssl?: Parameters<typeof parseAddress>[0]["ssl"], env = {}) =>
   parseAddress({ url: `postgres://h/app${parameters === "" ? "" : `?${parameters}`}`, ssl }, env).tls;
 
@@ -27,6 +35,22 @@ describe("AD1: servers", () => {
     );
   });
 
+  test.each([
+    ["postgres://me:s3cr#t@h:1/app", "%23"],
+    ["postgres://me:123/s3cr@h/app", "%2F"],
+    ["postgres://me:123?s3cr@h/app", "%3F"],
+    ["postgres://h:s3cr/app", "port"],
+    ["postgres://h:70000/app", "65535"],
+  ])("%s is refused, says how it is written, and shows no part of a password", (url, said) => {
+    const message = messageOf(() => serversOf(url));
+    expect(message).toContain(said);
+    expect(message).not.toMatch(/s3cr|123/);
+  });
+
+  test("an @ in a parameter is no account", () => {
+    expect(serversOf("postgres://h/app?options=a@b")).toEqual([["h:5432", "postgres://h/app?options=a%40b"]]);
+  });
+
   test("libpq's parameters and variables name servers too", () => {
     const hosts = (url: string, env = {}) => serversOf(url, env).map(([name]) => name);
     expect(hosts("postgres:///app?host=a,b&port=1,2")).toEqual(["a:1", "b:2"]);
@@ -41,7 +65,7 @@ describe("AD1: servers", () => {
   });
 
   test.each([
-    ["postgres://a:1,b:x/app", "no port"],
+    ["postgres://a:1,b:x/app", "no number from 1 to 65535"],
     ["postgres:///app?host=a,b,c&port=1,2", "3 servers are named, and 2 ports"],
     ["postgres://a,b/app?target_session_attrs=standby", "takes the primary"],
     ["postgres://a/app?sslmode=maybe", 'sslmode is "maybe"'],

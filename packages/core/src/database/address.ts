@@ -41,6 +41,7 @@ export function parseAddress(
   env: Environment = process.env,
 ): Address {
   const parts = url === undefined ? null : PARTS.exec(url);
+  if (url !== undefined && parts !== null && parts[2] === undefined) checkAccount(url);
   const query = new URLSearchParams(parts?.[5] ?? "");
   checkAttributes(query.get("target_session_attrs") ?? env.PGTARGETSESSIONATTRS);
   return {
@@ -114,7 +115,18 @@ function numberOf(port: string | undefined): number | undefined {
   if (port === undefined || port === "") return undefined;
   const number = Number(port);
   if (Number.isInteger(number) && number > 0 && number < 65_536) return number;
-  throw refuse(`"${port}" is no port`);
+  // Where a password was not encoded, this may be the beginning of it.
+  throw refuse(
+    "a server's port is no number from 1 to 65535; characters of a password that mean something in a URL are encoded there (# as %23, / as %2F, ? as %3F)",
+  );
+}
+
+/** An @ behind the servers, and not in a parameter: what stands before it was meant as user and password. */
+function checkAccount(url: string): void {
+  if (/^[^=]*@/.test(url))
+    throw refuse(
+      "#, / and ? in the user or the password are encoded as %23, %2F and %3F, and @ elsewhere as %40",
+    );
 }
 
 function secondsOf(text: string | undefined | null): number | undefined {

@@ -69,6 +69,12 @@ export function isCrowded(error: unknown): boolean {
   return (error as { code?: unknown } | null)?.code === "53300";
 }
 
+/** Whether a `pg` pool had no free connection in time: all are at other calls' work. It carries no code. */
+export function isPoolBusy(error: unknown): boolean {
+  const message = (error as { message?: unknown } | null)?.message;
+  return message === "timeout exceeded when trying to connect";
+}
+
 /** Whether a unique index of this name refused. */
 export function isUniqueViolation(error: unknown, index: string): boolean {
   const { code, constraint } = (error ?? {}) as { code?: unknown; constraint?: unknown };
