@@ -31,7 +31,7 @@ export function retryCommand(): Command {
       "after",
       `\nIts attempts count from 0 again. Exit status 1 when one of them was refused.\n${examples(
         "gen-durable retry 1234",
-        "gen-durable list --status failed --json | jq '.instances[].id' | xargs gen-durable retry",
+        "gen-durable list --status failed --limit 1000 --json | jq '.instances[].id' | xargs -r gen-durable retry",
       )}`,
     )
     .action(async (texts: string[], flags: DatabaseFlags & OutputFlags & { byKey?: boolean }) => {
