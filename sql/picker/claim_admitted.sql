@@ -1,5 +1,6 @@
 -- Runs:    picker, last in the transaction of a pick where limits can apply.          Index: gen_durable_pkey.
--- Does:    claims the admitted rows: runnable -> executing, with an owner, a lease, and the shard of the slot they hold.
+-- Does:    claims the admitted rows: runnable -> executing, with an owner, a lease, and the shard of the slot they hold. The
+--          id is an element of an array of one, which only the key reaches, whatever the planner has seen.
 -- Params:  $1 ids bigint[], $2 shards int[] (NULL: no slot), $3 claim text (<node>/<pick>), $4 lease ms float8.
 -- Returns: the claimed rows, with what their steps need.
 -- Locks:   rows that lock_candidates has locked. Entries of gen_durable_concurrency_active in the order of the keys (the
@@ -12,7 +13,7 @@ UPDATE :schema.gen_durable g
    SET status = 'executing', locked_by = $3::text, concurrency_shard = b.shard,
        lease_expires_at = now() + $4::float8 * interval '1 millisecond', updated_at = now()
   FROM b
- WHERE g.id = b.id
+ WHERE g.id = ANY (ARRAY[b.id])
 RETURNING g.id, g.fsm, g.fsm_version AS version, g.step, g.state, g.attempt, g.visit, g.crashes, g.reaps, g.priority,
           g.eligible_at::text AS eligible_at, g.awaits, g.await_seen, g.wake_reason, g.parent_id, g.parent_visit, g.cancel_reason,
           g.concurrency_key

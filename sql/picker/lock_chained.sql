@@ -8,7 +8,7 @@
 -- Locks:   gen_durable, FOR NO KEY UPDATE, id ascending, SKIP LOCKED: never waits.
 SELECT g.id, CASE WHEN g.concurrency_shard = -1 THEN g.concurrency_key END AS gate, g.rate_limit AS rate, g.weight
 FROM unnest($1::bigint[], $2::text[], $3::int[]) AS h (id, claim, visit)
-JOIN :schema.gen_durable AS g ON g.id = h.id
+JOIN :schema.gen_durable AS g ON g.id = ANY (ARRAY[h.id])
 WHERE g.locked_by = h.claim AND g.status::text = 'executing' AND g.visit = h.visit
-ORDER BY g.id
+ORDER BY g.id + 0
 FOR NO KEY UPDATE OF g SKIP LOCKED

@@ -6,5 +6,5 @@
 -- Locks:   nothing new.
 UPDATE :schema.gen_durable AS g SET concurrency_shard = h.shard
 FROM unnest($1::bigint[], $2::text[], $3::int[]) AS h (id, claim, shard)
-WHERE g.id = h.id AND g.locked_by = h.claim AND g.status::text = 'executing' AND g.concurrency_shard = -1
+WHERE g.id = ANY (ARRAY[h.id]) AND g.locked_by = h.claim AND g.status::text = 'executing' AND g.concurrency_shard = -1
 RETURNING g.id

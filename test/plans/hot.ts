@@ -66,6 +66,14 @@ export const HOT: Record<string, HotStatement> = {
       ...["{-infinity}", "{0}", null, "16000000", "{}", "{}", list(gates(Math.min(batch, 10))), "{}"],
     ],
   },
+  "picker/claim_plenty": {
+    sender: "picker",
+    windowRows: 1_000,
+    params: (batch) => [
+      ...["limited", String(batch), "node/2", "60000", "{plain}", "{1}", "{0}", "{-infinity}", "{0}"],
+      ...[null, "16000000", "{}"],
+    ],
+  },
   "picker/claim_admitted": {
     sender: "picker",
     params: (batch, rows) => [ids("runnable")(batch, rows), all("NULL", batch), "node/2", "60000"],

@@ -84,6 +84,28 @@ test("K3: work some tens of milliseconds apart is told at once, each time; a str
   expect(pokes.isOpen("a")).toBe(true);
 });
 
+test("K3: work a few milliseconds too close once, as on a busy machine, does not hold back what comes every 20 ms after it", () => {
+  const { gate: pokes, sent } = gate();
+  const insert = (): void => pokes.owe(pokes.sort([{ queue: "a", dueInMs: 0 }]).later);
+  for (let n = 0; n < 200; n++) {
+    insert();
+    jest.advanceTimersByTime(1);
+  }
+  jest.advanceTimersByTime(100);
+  for (let n = 0; n < 20; n++) {
+    insert();
+    jest.advanceTimersByTime(n % 5 === 0 ? 5 : 20);
+  }
+  sent.length = 0;
+  let waitedMs = 0;
+  for (let n = 0; n < 20; n++) {
+    jest.advanceTimersByTime(20);
+    if (!pokes.isOpen("a")) waitedMs += 20;
+    insert();
+  }
+  expect(waitedMs).toBe(0);
+});
+
 test("K2: a poke that the window holds back is sent when the gate closes", () => {
   const { gate: pokes, sent } = gate();
   pokes.sort([{ queue: "a", dueInMs: 0 }]);

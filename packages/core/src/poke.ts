@@ -5,8 +5,9 @@
 //   TAB "cancel" TAB id      the step that runs instance id is asked to end
 // K1  The first poke of a burst goes out at once (the leading edge); the window holds back only what follows it.
 // K2  What the window holds back is sent when it closes: the last poke of a burst is never dropped.
-// K3  The window is short until work keeps coming inside it: inserts some tens of milliseconds apart are each told at once, a
-//     stream of thousands pays for ten pokes a second (a NOTIFY makes its commit wait for a lock of the whole server).
+// K3  The window is short unless work comes every few milliseconds: inserts that are further apart are told at once, or within
+//     the short window; a stream of thousands pays for ten pokes a second (a NOTIFY makes its commit wait for a lock of the
+//     whole server). What decides is the rate in the window that has just closed, so that a window never stays long by itself.
 
 import { createHash } from "node:crypto";
 import type { QueueDue } from "./protocol/flusher.js";
@@ -17,8 +18,11 @@ export const DUE_HORIZON_MS = 5_000;
 /** One process pokes one queue at most once in so many milliseconds, after the leading edge and while it has much to say. */
 export const POKE_WINDOW_MS = 100;
 
-/** The window of a queue that is poked now and then. It doubles with every poke that had to wait for its end. */
+/** The window of a queue that is poked now and then. It doubles with every window in which work kept coming. */
 export const POKE_WINDOW_MS_MIN = 10;
+
+/** Work keeps coming where a window held back so much for each of its milliseconds; below that it becomes short again. */
+const STREAM_PER_MS = 0.3;
 
 /** A held-back poke for work that is due before the window closes goes out this long after the last one at the earliest. */
 const DUE_WINDOW_MS = 20;
@@ -59,6 +63,8 @@ interface Window {
   queue: string;
   sentAtMs: number;
   lengthMs: number;
+  /** How often something was held back since. */
+  heldBack: number;
   /** The earliest instant at which held-back work is due, or undefined when nothing is held back. */
   owedDueAtMs: number | undefined;
 }
@@ -98,14 +104,12 @@ export class PokeGate {
   sent(due: QueueDue): void {
     this.#sweep();
     const key = windowKey(due);
-    const last = this.#windows.get(key);
-    const nowMs = this.#options.nowMs();
-    // Nothing has come for another whole window: the stream has ended.
-    const isBusy = last !== undefined && nowMs - last.sentAtMs < 2 * last.lengthMs;
+    // Its window was over, and had held nothing back.
     this.#windows.set(key, {
       queue: due.queue,
-      sentAtMs: nowMs,
-      lengthMs: isBusy ? last.lengthMs : firstLengthMs(key),
+      sentAtMs: this.#options.nowMs(),
+      lengthMs: firstLengthMs(key),
+      heldBack: 0,
       owedDueAtMs: undefined,
     });
   }
@@ -155,8 +159,10 @@ export class PokeGate {
         queue: due.queue,
         sentAtMs: Number.NEGATIVE_INFINITY,
         lengthMs: firstLengthMs(key),
+        heldBack: 0,
         owedDueAtMs: undefined,
       };
+      window.heldBack++;
       window.owedDueAtMs = Math.min(window.owedDueAtMs ?? Number.POSITIVE_INFINITY, nowMs + due.dueInMs);
       this.#windows.set(key, window);
       this.#wakeAt(closesAtMs(key, window));
@@ -198,8 +204,9 @@ export class PokeGate {
       }
       const dueInMs = Math.max(0, window.owedDueAtMs - nowMs);
       payloads.push(encodePoke({ type: "due", queue: window.queue, dueInMs }));
+      window.lengthMs = nextLengthMs(key, window);
+      window.heldBack = 0;
       window.sentAtMs = nowMs;
-      window.lengthMs = Math.min(window.lengthMs * 2, POKE_WINDOW_MS);
       window.owedDueAtMs = undefined;
     }
     if (payloads.length > 0) this.#options.send(payloads);
@@ -228,6 +235,11 @@ function closesAtMs(key: string, window: Window): number {
 /** Work that is due later is told long before: there is no hurry. */
 function firstLengthMs(key: string): number {
   return key.startsWith("later\t") ? POKE_WINDOW_MS : POKE_WINDOW_MS_MIN;
+}
+
+/** K3. */
+function nextLengthMs(key: string, { lengthMs, heldBack }: Window): number {
+  return heldBack >= lengthMs * STREAM_PER_MS ? Math.min(lengthMs * 2, POKE_WINDOW_MS) : firstLengthMs(key);
 }
 
 function windowKey(due: QueueDue): string {
