@@ -104,7 +104,17 @@ test("a busy key hands over to its next row without waiting for a scan: as fast 
 async function startLatency(queue: string): Promise<number> {
   const id = await insertRow(database, { queue });
   await poke(queue);
-  const entry = await until(async () => (await readAudit(database, id)).at(0), { everyMs: 5 });
+  let row = "";
+  const entry = await until(
+    async () => {
+      row = JSON.stringify(await readRow(database, id));
+      return (await readAudit(database, id)).at(0);
+    },
+    {
+      everyMs: 5,
+      describe: () => `row ${row} of ${queue} starts; the node says\n${nodes[0]?.stderr.slice(-4_000)}`,
+    },
+  );
   const { at } = await database.one<{ at: Date }>("SELECT inserted_at AS at FROM gen_durable WHERE id = $1", [
     id,
   ]);
