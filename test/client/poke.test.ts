@@ -57,8 +57,8 @@ test("POKE-05: ten inserts into one queue within 100 ms are one to three notific
   await until(() => heard.length >= 2);
   await client.close();
   await settled();
-  // A machine under load may take longer than a window over them.
-  expect(heard.length).toBeLessThanOrEqual(3 + (performance.now() - startedMs) / 200);
+  // Where they are spread over more than the first, short windows, each of those may have told of some.
+  expect(heard.length).toBeLessThanOrEqual(3 + (performance.now() - startedMs) / 50);
 });
 
 test("POKE-13: a batch over three queues pokes each once, and only those with due rows", async () => {
