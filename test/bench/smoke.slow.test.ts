@@ -1,8 +1,10 @@
-// The benchmarks that wait for something, small.
+// The longer benchmarks, small.
 import { test } from "@jest/globals";
 import { expectChecks } from "./run.js";
 
 test.each([
+  ["fan-out", "--children 50 --rounds 1", "fan_out"],
+  ["drain", "--rows 500 --rounds 1", "drain_ratio two_nodes_ratio defaults_ratio"],
   [
     "latency",
     "--inserts 10 --delayed 20 --idleSeconds 2 --loadSeconds 2 --loadDrainRows 4000",

@@ -2,8 +2,7 @@
 import { test } from "@jest/globals";
 import { expectChecks } from "./run.js";
 
-test.each([
-  ["drain", ["--rows", "500", "--rounds", "1"], ["drain_ratio", "two_nodes_ratio", "defaults_ratio"]],
-  ["fan-out", ["--children", "50", "--rounds", "1"], ["fan_out"]],
-  ["insert", ["--rows", "5000", "--rounds", "1", "--sliceMs", "50"], ["insert_many", "poke_cost"]],
-])("bench %s prints its checks", expectChecks);
+test.each([["insert", ["--rows", "5000", "--rounds", "1", "--sliceMs", "50"], ["insert_many", "poke_cost"]]])(
+  "bench %s prints its checks",
+  expectChecks,
+);
