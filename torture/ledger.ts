@@ -24,7 +24,8 @@ export interface Trouble {
   pid: number | null;
   kind: string;
   fromMs: number;
-  toMs: number;
+  /** null: it goes on. */
+  toMs: number | null;
 }
 
 const CHUNK = 5_000;
@@ -44,9 +45,13 @@ export class Ledger {
     this.acks.push({ ...ack, atMs: Date.now() });
   }
 
-  /** Notes a trouble that has just ended. */
-  trouble(trouble: Omit<Trouble, "toMs">): void {
-    this.troubles.push({ ...trouble, toMs: Date.now() });
+  /** Notes a trouble that begins; call the answer when it is over. */
+  trouble(pid: number | null, kind: string, fromMs = Date.now()): () => void {
+    const trouble: Trouble = { pid, kind, fromMs, toMs: null };
+    this.troubles.push(trouble);
+    return () => {
+      trouble.toMs = Date.now();
+    };
   }
 
   ended(pid: number): void {
@@ -71,7 +76,7 @@ export class Ledger {
       pid,
       kind,
       new Date(fromMs),
-      new Date(toMs),
+      new Date(toMs ?? Date.now()),
     ]);
     await insert(client, this.#readJournal(), "begun", (row) => row);
     await client.query("ANALYZE torture.acks, torture.begun, torture.history, torture.runs, torture.inbox");

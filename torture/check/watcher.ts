@@ -78,8 +78,7 @@ export class Watcher {
         client = undefined;
       }
       await sleep(EVERY_MS);
-      if (Date.now() - fromMs > STALL_MS + EVERY_MS)
-        this.#ledger.trouble({ pid: null, kind: "everything slow", fromMs });
+      if (Date.now() - fromMs > STALL_MS + EVERY_MS) this.#ledger.trouble(null, "everything slow", fromMs)();
     }
     await client?.end().catch(() => undefined);
   }

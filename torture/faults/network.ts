@@ -12,9 +12,9 @@ function linkFault(name: string, run: (scene: FaultScene, berth: Berth) => Promi
     needs: "berth",
     run: async (scene, berth) => {
       if (berth === undefined) throw new Error(`${name} needs a berth`);
-      const fromMs = Date.now();
+      const isOver = scene.ledger.trouble(berth.node?.pid ?? null, name);
       await run(scene, berth);
-      if (berth.node !== undefined) scene.ledger.trouble({ pid: berth.node.pid, kind: name, fromMs });
+      isOver();
     },
   };
 }

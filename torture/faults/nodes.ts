@@ -30,14 +30,14 @@ export const killNode = nodeFault("node killed", async ({ random, fleet, pause }
 export const stopNode = nodeFault("node stopped and continued", async ({ random, ledger, pause }, berth) => {
   const { node } = berth;
   if (node === undefined) return;
-  const fromMs = Date.now();
+  const isOver = ledger.trouble(node.pid, "stopped");
   node.signal("SIGSTOP");
   // Shorter than a lease, longer than a lease, longer than a node may be silent.
   await pause(
     random.pick([random.between(200, 2_500), random.between(5_200, 7_000), random.between(10_500, 12_000)]),
   );
   node.signal("SIGCONT");
-  ledger.trouble({ pid: node.pid, kind: "stopped", fromMs });
+  isOver();
 });
 
 export const drainNode = nodeFault("node leaves and joins", async ({ random, fleet, pause }, berth) => {

@@ -6,11 +6,11 @@ async function crash(
   { random, keeper, ledger, pause }: FaultScene,
   signal: "SIGKILL" | "SIGQUIT",
 ): Promise<void> {
-  const fromMs = Date.now();
+  const isOver = ledger.trouble(null, "database down");
   await keeper.crash(signal);
   await pause(random.between(0, 1_200));
   await keeper.restart();
-  ledger.trouble({ pid: null, kind: "database down", fromMs });
+  isOver();
 }
 
 export const killPostgres: FaultKind = {
@@ -29,7 +29,7 @@ export const terminateBackends: FaultKind = {
   name: "backends terminated",
   needs: "database",
   run: async ({ random, ledger, query, pause }) => {
-    const fromMs = Date.now();
+    const isOver = ledger.trouble(null, "backends terminated");
     for (let times = random.between(1, 3); times > 0; times--) {
       const modulus = random.pick([1, 2, 3]);
       await query(
@@ -39,7 +39,7 @@ export const terminateBackends: FaultKind = {
       );
       await pause(random.between(20, 400));
     }
-    ledger.trouble({ pid: null, kind: "backends terminated", fromMs });
+    isOver();
   },
 };
 
@@ -51,14 +51,14 @@ export const slowCommits: FaultKind = {
   name: "commits slow",
   needs: "database",
   run: async ({ random, ledger, query, pause }) => {
-    const fromMs = Date.now();
+    const isOver = ledger.trouble(null, "commits slow");
     for (let times = random.between(1, 4); times > 0; times--) {
       await setStandby(query, "torture");
       await pause(random.between(50, 900));
       await setStandby(query, "");
       await pause(random.between(20, 200));
     }
-    ledger.trouble({ pid: null, kind: "commits slow", fromMs });
+    isOver();
   },
 };
 

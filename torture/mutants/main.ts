@@ -24,13 +24,14 @@ if (chosen.length === 0) throw new Error(`there is no mutant of the name ${value
 console.log(`${"mutant".padEnd(24)}${"noticed by".padEnd(16)}${"after".padEnd(8)}what is broken`);
 let survivors = 0;
 for (const mutant of chosen) {
-  const { noticed, seconds } = await torture(mutant);
+  const { noticed, seconds, texts } = await torture(mutant);
   const isCaught = noticed.some((number) => mutant.noticedBy.includes(number));
   if (!isCaught) survivors++;
   const by = noticed.length === 0 ? "NOBODY" : `${isCaught ? "" : "WRONG: "}${noticed.join(", ")}`;
   console.log(
     `${mutant.name.padEnd(24)}${by.padEnd(16)}${`${seconds.toFixed(0)} s`.padEnd(8)}${mutant.about}`,
   );
+  if (!isCaught) for (const text of texts) console.log(`    ${text}`);
 }
 console.log(
   survivors === 0 ? `\nall ${chosen.length} were noticed` : `\n${survivors} of ${chosen.length} survived`,
@@ -38,7 +39,7 @@ console.log(
 process.exitCode = survivors === 0 ? 0 : 1;
 
 /** Which invariants noticed, and after how many seconds of load. */
-async function torture(mutant: Mutant): Promise<{ noticed: number[]; seconds: number }> {
+async function torture(mutant: Mutant): Promise<{ noticed: number[]; seconds: number; texts: string[] }> {
   const engine = await build(mutant);
   try {
     const result = await run({
@@ -56,8 +57,12 @@ async function torture(mutant: Mutant): Promise<{ noticed: number[]; seconds: nu
       tell: () => undefined,
     });
     try {
-      const noticed = result.judgements.filter(isBroken).map(({ number }) => number);
-      return { noticed, seconds: result.loadSeconds };
+      const broken = result.judgements.filter(isBroken);
+      return {
+        noticed: broken.map(({ number }) => number),
+        seconds: result.loadSeconds,
+        texts: broken.flatMap(({ verdict }) => verdict.broken.slice(0, 2).map(({ text }) => text)),
+      };
     } finally {
       await result.close();
     }
