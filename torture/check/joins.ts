@@ -24,6 +24,15 @@ export const joins: Invariant = {
           WHERE j.was_status = 'awaiting_children' AND j.status = 'runnable'
             AND l.op <> 'DELETE' AND l.status NOT IN ('done', 'failed')`,
       )),
+      // The engine looks for parents whose children are all gone. Nobody deletes children here, so it should find none.
+      ...(await findings(
+        scene,
+        `SELECT j.id, 'round ' || j.visit || ' joined without the end of a child: the last one was not counted' AS text
+           FROM torture.history j
+          WHERE j.was_status = 'awaiting_children' AND j.status = 'runnable'
+            AND NOT EXISTS (SELECT FROM torture.history c
+                             WHERE c.parent_id = j.id AND c.parent_visit = j.visit AND c.xid = j.xid AND c.status IN ('done', 'failed'))`,
+      )),
       ...(await findings(
         scene,
         `SELECT r.id, 'run ' || r.run || ' joined and was shown the child ' || c.key || ' as ' || c.value AS text
