@@ -1,9 +1,9 @@
-// `npm run mutants [-- --only NAME,...] [--seed N]`: tortures every mutant until the checker notices it, and prints what
+// `npm run mutants [-- --only NAME,...] [--seed N] [--verbose]`: tortures every mutant until the checker notices it, and prints what
 // noticed it and when. Ends with status 1 when one survives. The engine itself is not run here: `npm run torture` does.
 
 import { parseArgs } from "node:util";
 import { FAULT_KINDS } from "../faults/storm.js";
-import { isBroken } from "../report.js";
+import { isBroken, printFindings, printJudgements } from "../report.js";
 import { run } from "../run.js";
 import { WORK_KINDS } from "../work/kinds.js";
 import { build, type Mutant } from "./mutant.js";
@@ -15,7 +15,11 @@ const CHECK_EVERY_SECONDS = 4;
 const SETTLE_SECONDS = 25;
 
 const { values } = parseArgs({
-  options: { only: { type: "string" }, seed: { type: "string", default: "1" } },
+  options: {
+    only: { type: "string" },
+    seed: { type: "string", default: "1" },
+    verbose: { type: "boolean", default: false },
+  },
 });
 const only = values.only?.split(",");
 const chosen = MUTANTS.filter(({ name }) => only === undefined || only.includes(name));
@@ -58,6 +62,11 @@ async function torture(mutant: Mutant): Promise<{ noticed: number[]; seconds: nu
     });
     try {
       const broken = result.judgements.filter(isBroken);
+      if (values.verbose) {
+        printJudgements(result.judgements);
+        await printFindings(result.scene, result.judgements, async () => `--only ${mutant.name}`);
+        for (const end of result.ownEnds) console.log(`a node ended by itself: ${end}`);
+      }
       return {
         noticed: broken.map(({ number }) => number),
         seconds: result.loadSeconds,

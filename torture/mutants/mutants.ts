@@ -244,12 +244,12 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "forgotten-identity",
-    about: "an insert forgets the scope of its correlation key",
+    about: "a correlation key is free while its instance executes",
     changes: [
       {
-        file: "sql/client/insert_keyed.sql",
-        from: "coalesce(CAST(given.scope AS :schema.durable_status[]), first.scope)",
-        to: "CAST('{}' AS :schema.durable_status[])",
+        file: "sql/migrations/0001_schema.sql",
+        from: "CASE WHEN status = ANY (correlation_scope) THEN correlation_key END",
+        to: "CASE WHEN status = ANY (correlation_scope) AND status <> 'executing' THEN correlation_key END",
       },
     ],
     noticedBy: [9, 0],
