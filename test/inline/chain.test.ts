@@ -145,7 +145,7 @@ test("INL-17: with one slot, a claimed row that is more urgent goes first at the
   const urgent = await insertWalk(database, [{}], { queue, priority: 1 });
   // Prefetch is what a claim ahead of a slot is; here it is made sure of.
   await until(
-    async () => (await readRow(database, urgent)).status === "executing" || (await letGo(database, "h")),
+    async () => (await readRow(database, urgent)).status !== "runnable" || (await letGo(database, "h")),
   );
   await letGo(database, "h");
   for (const each of [id, equal, urgent]) await ended(database, each);

@@ -1,5 +1,6 @@
 // The collector's part in limits: gates are reconciled with what executes, idle counters go.
 import { beforeEach, expect, test } from "@jest/globals";
+import { isRace } from "#coordinator/claimLimited.js";
 import { reconcileGates, sweepRates } from "#coordinator/limiter/sweep.js";
 import { createDatabase } from "../support/database.js";
 import { done } from "../support/outcomes.js";
@@ -120,7 +121,11 @@ test("REC-13: several nodes sweep at once, beside picks and commits: nothing goe
   let left = 400;
   const pick = async (picker: typeof connection) => {
     while (left > 0) {
-      const { rows } = await pickRows(picker, { rowsMax: 10 });
+      // One race too many for a cold counter, and a pick gives up until the next one, as a picker's does.
+      const { rows } = await pickRows(picker, { rowsMax: 10 }).catch((error: unknown) => {
+        if (isRace(error)) return { rows: [] };
+        throw error;
+      });
       await settle(picker, rows, done());
       left -= rows.length;
     }
