@@ -147,7 +147,7 @@ const outcome = fc.record({
   awaited: fc.array(id),
   shown: fc.array(id),
   hasChildren: fc.boolean(),
-  durationMs: fc.double({ noNaN: true }),
+  durationMs: fc.double({ noNaN: true }).map((ms) => ms + 0),
   decision,
 });
 const claimed = fc.record({
