@@ -6,7 +6,7 @@
 
 /** Milliseconds from the search's end to each look: together they bridge the longest window of a poke. */
 const DELAYS_MS = [10, 20, 40, 40];
-/** So many pokes within so long are a stream: more than two in a window's length and a half. */
+/** So many pokes within so long are a stream: no further apart than a long window and its slack. */
 const STREAM_POKES = 3;
 const STREAM_MS = 350;
 

@@ -53,29 +53,33 @@ export interface Claim {
   isShort: boolean;
 }
 
-export interface ClaimedRecord {
+/** What each commit may change of a row that stays under its claim, and its step needs. */
+export interface VisitRecord {
   id: number;
-  fsm: string;
-  version: number;
   step: string;
   state: string;
   attempt: number;
   visit: number;
   crashes: number;
   reaps: number;
-  priority: number;
-  eligible_at: string;
   awaits: string[];
   await_seen: number[];
   wake_reason: WakeReason | null;
+  cancel_reason: string | null;
+  [column: string]: unknown;
+}
+
+export interface ClaimedRecord extends VisitRecord {
+  fsm: string;
+  version: number;
+  priority: number;
+  eligible_at: string;
   parent_id: number | null;
   parent_visit: number | null;
-  cancel_reason: string | null;
   has_inbox: boolean;
   has_children: boolean;
   seen: number;
   limited: number;
-  [column: string]: unknown;
 }
 
 /** Claims up to `rowsMax` due rows. Empty when nothing is due: that took one statement. */
@@ -144,24 +148,31 @@ function toRow(
     generation: 0,
     fsm: record.fsm,
     version: record.version,
+    queue: request.queue,
+    priority: record.priority,
+    parentId: record.parent_id,
+    parentVisit: record.parent_visit,
+    verdict: null,
+    ...toVisit(record, inboxes, children),
+  };
+}
+
+/** The part of a claimed row that its commits change. */
+export function toVisit(record: VisitRecord, inboxes: Inputs, children: Inputs) {
+  return {
     step: record.step,
     state: record.state,
     attempt: record.attempt,
     visit: record.visit,
     crashes: record.crashes,
     reaps: record.reaps,
-    queue: request.queue,
-    priority: record.priority,
     awaits: record.awaits,
     awaitSeen: record.await_seen,
     wokenBy: record.wake_reason,
     inbox: inboxes.get(record.id) ?? null,
     children: children.get(record.id) ?? null,
-    parentId: record.parent_id,
-    parentVisit: record.parent_visit,
     cancelReason: record.cancel_reason,
-    verdict: null,
-  };
+  } satisfies Partial<ClaimedRow>;
 }
 
 /** Rows come in pick order, so the last row of a priority is the furthest. */

@@ -4,7 +4,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { loadChildren, loadInboxes } from "#core/database/inputs.js";
-import type { WakeReason } from "#core/instance.js";
+import { toVisit, type VisitRecord } from "./claim.js";
 import type { Database } from "./database.js";
 import type { HeldRow, HeldTable } from "./held.js";
 import type { Report } from "./report.js";
@@ -19,21 +19,6 @@ export interface OutdatedOptions {
   updated(held: HeldRow): void;
   /** The row is somebody else's now. */
   lost(held: HeldRow): void;
-}
-
-interface CurrentRecord {
-  id: number;
-  step: string;
-  state: string;
-  attempt: number;
-  visit: number;
-  crashes: number;
-  reaps: number;
-  awaits: string[];
-  await_seen: number[];
-  wake_reason: WakeReason | null;
-  cancel_reason: string | null;
-  [column: string]: unknown;
 }
 
 /** Reads rows anew; tries for as long as they are held. */
@@ -63,34 +48,16 @@ export async function readOutdated(rows: readonly HeldRow[], options: OutdatedOp
 function readCurrent(
   rows: readonly HeldRow[],
   database: OutdatedOptions["database"],
-): Promise<Map<number, Partial<HeldRow["row"]>>> {
+): Promise<Map<number, ReturnType<typeof toVisit>>> {
   return database.run("keeper", async (connection) => {
     const { statements } = database;
     const ids = rows.map(({ row }) => row.id);
-    const records = await connection.run<CurrentRecord>(statements.get("picker/read_claimed"), [
+    const records = await connection.run<VisitRecord>(statements.get("picker/read_claimed"), [
       ids,
       rows.map(({ row }) => row.claim),
     ]);
     const inboxes = await loadInboxes(connection, statements, ids);
     const children = await loadChildren(connection, statements, ids);
-    return new Map(
-      records.map((record) => [
-        record.id,
-        {
-          step: record.step,
-          state: record.state,
-          attempt: record.attempt,
-          visit: record.visit,
-          crashes: record.crashes,
-          reaps: record.reaps,
-          awaits: record.awaits,
-          awaitSeen: record.await_seen,
-          wokenBy: record.wake_reason,
-          inbox: inboxes.get(record.id) ?? null,
-          children: children.get(record.id) ?? null,
-          cancelReason: record.cancel_reason,
-        },
-      ]),
-    );
+    return new Map(records.map((record) => [record.id, toVisit(record, inboxes, children)]));
   });
 }

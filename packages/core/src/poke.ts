@@ -19,7 +19,7 @@ export const DUE_HORIZON_MS = 5_000;
 export const POKE_WINDOW_MS = 100;
 
 /** The window of a queue that is poked now and then. It doubles with every window in which work kept coming. */
-export const POKE_WINDOW_MS_MIN = 10;
+const POKE_WINDOW_MS_MIN = 10;
 
 /** Work keeps coming where a window held back so much for each of its milliseconds; below that it becomes short again. */
 const STREAM_PER_MS = 0.3;
@@ -104,7 +104,7 @@ export class PokeGate {
   sent(due: QueueDue): void {
     this.#sweep();
     const key = windowKey(due);
-    // Its window was over, and had held nothing back.
+    // Its window was over; what that may still owe goes out with this poke.
     this.#windows.set(key, {
       queue: due.queue,
       sentAtMs: this.#options.nowMs(),

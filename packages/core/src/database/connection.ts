@@ -279,7 +279,7 @@ export interface SessionFacts {
 export const STANDBY = "the server is a standby (in recovery): it takes no writes until it is promoted";
 
 /** Says which server it was and what to do; a refused certificate may be another one at the next try. */
-export function explainRefusal(error: unknown, server: ServerAddress): unknown {
+function explainRefusal(error: unknown, server: ServerAddress): unknown {
   if (!isTlsRefusal(error)) return error;
   return new TransientError("TLS", `${server.name}: ${messageOf(error)} (${adviceFor(error)})`, {
     cause: error,
