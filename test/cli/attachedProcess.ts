@@ -132,6 +132,13 @@ export function pidFile(folder: string): string {
   return join(folder, ".gen-durable", "postgres", "data", "postmaster.pid");
 }
 
+/** Ends the users that a test has left, and the folder's server with them. */
+export async function endUsers(folder: string): Promise<void> {
+  if (processes.size === 0) return;
+  await Promise.all([...processes].map((it) => it.kill()));
+  await stopEmbedded(folder, { force: true }).catch(() => undefined);
+}
+
 /** Ends what the tests have left, and removes their folders. */
 export async function cleanUp(): Promise<void> {
   await Promise.all([...processes].map((it) => it.kill()));

@@ -14,12 +14,22 @@ import {
 } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
-import { afterAll, expect, jest, test } from "@jest/globals";
+import { afterAll, afterEach, expect, jest, test } from "@jest/globals";
 import pg from "pg";
 import { findEmbedded, stopEmbedded } from "#cli/embedded/attach.js";
-import { AttachedProcess, attach, cleanUp, newFolder, pidFile, serverPid } from "./attachedProcess.js";
+import {
+  AttachedProcess,
+  attach,
+  cleanUp,
+  endUsers,
+  newFolder,
+  pidFile,
+  serverPid,
+} from "./attachedProcess.js";
 
 jest.setTimeout(60_000);
+// What a failed test leaves must not fail the next ones.
+afterEach(() => endUsers(folder));
 afterAll(async () => {
   for (const parent of parents) parent.kill();
   await cleanUp();
@@ -93,7 +103,7 @@ test("Ctrl-C reaches the user's process group and not the server", async () => {
 });
 
 test("E5: users bring a killed postmaster back, on the same port", async () => {
-  const users = await Promise.all([attach(folder), attach(folder), attach(folder)]);
+  const users = await Promise.all(Array.from({ length: 6 }, () => attach(folder)));
   const before = serverPid(folder);
   process.kill(Number(before), "SIGKILL");
   for (const user of users) user.say("ensure");

@@ -119,6 +119,8 @@ class Attachment implements EmbeddedServer {
   readonly #report: (line: string) => void;
   #connection: Connection | undefined;
   #url = "";
+  /** The postmaster that was joined last. */
+  #pid = 0;
   #joining: Promise<string> | undefined;
   readonly #released = new AbortController();
 
@@ -193,7 +195,9 @@ class Attachment implements EmbeddedServer {
     let connection: Connection | undefined;
     try {
       connection = await connect(url, () => this.#heal());
-      if ((await asks(connection, "cli/join_server")) && readPostmaster(this.#home).state === "ready") {
+      const postmaster = (await asks(connection, "cli/join_server")) ? readPostmaster(this.#home) : undefined;
+      if (postmaster?.state === "ready") {
+        this.#pid = postmaster.pid;
         this.#connection = connection;
         return true;
       }
@@ -207,13 +211,15 @@ class Attachment implements EmbeddedServer {
   /** The connection is gone, mostly with its server: bring it back, however long it takes (E5). */
   #heal(): void {
     if (this.#released.signal.aborted || this.#connection === undefined) return;
-    const isGone = readPostmaster(this.#home).state !== "ready";
-    if (isGone) this.#report("the embedded Postgres is gone; starting it again");
+    const lostPid = this.#pid;
+    if (readPostmaster(this.#home).state !== "ready")
+      this.#report("the embedded Postgres is gone; starting it again");
     void (async () => {
       while (!this.#released.signal.aborted) {
         try {
           await this.ensureRunning();
-          if (isGone) this.#report("the embedded Postgres is back");
+          // Another user may have started the next one before this one saw that the last was gone.
+          if (this.#pid !== lostPid) this.#report("the embedded Postgres is back");
           return;
         } catch (error) {
           if (!(error instanceof GenDurableError) || error.code !== "ERR_GEN_DURABLE_EMBEDDED_STOPPED")

@@ -4,7 +4,7 @@ import { chownSync, existsSync, readFileSync, renameSync, rmSync, statSync, writ
 import { setTimeout as delay } from "node:timers/promises";
 import { TransientError } from "#core/errors.js";
 import type { Binaries } from "./binaries.js";
-import { findFreePort, isFree } from "./cluster.js";
+import { findFreePort } from "./cluster.js";
 import type { Home } from "./home.js";
 import { readPostmaster, removePidFile } from "./postmaster.js";
 import { runTool } from "./tool.js";
@@ -15,6 +15,9 @@ const STOP_WATCH_S = 60;
 /** A start that fails for a reason that may pass (children of a killed postmaster, a port just taken) is tried again so long. */
 const START_PATIENCE_MS = 20_000;
 const PASSING = /shared memory|lock file|could not (?:bind|create any TCP)/i;
+const PORT_TAKEN = /could not (?:bind|create any TCP)/i;
+/** So many starts find the port taken before another one is looked for: what is left of a killed server may hold it a moment. */
+const PORT_FAILURES_MAX = 3;
 /** Any other reason stays; somebody else's start that won may look like one, though. */
 const START_FAILURES_MAX = 3;
 /** Crash recovery after a hard kill replays what was not checkpointed. */
@@ -27,6 +30,7 @@ const LOG_TAIL_CHARS = 2_000;
 export async function ensureServer(home: Home, binaries: Binaries): Promise<number> {
   const startMs = performance.now();
   let failures = 0;
+  let portFailures = 0;
   for (;;) {
     const postmaster = readPostmaster(home);
     const elapsedMs = performance.now() - startMs;
@@ -48,9 +52,11 @@ export async function ensureServer(home: Home, binaries: Binaries): Promise<numb
         break;
       case "absent":
       case "dead": {
-        const failure = await start(home, binaries);
+        const kept = portFailures < PORT_FAILURES_MAX ? readPort(home) : undefined;
+        const failure = await start(home, binaries, kept ?? (await findFreePort()));
         if (failure === undefined) break;
         failures += 1;
+        if (PORT_TAKEN.test(failure)) portFailures += 1;
         // Somebody else's start may have won; the next look at the pid file tells.
         if (PASSING.test(failure) ? elapsedMs > START_PATIENCE_MS : failures >= START_FAILURES_MAX)
           throw startError(home, failure);
@@ -76,10 +82,9 @@ export async function stopServer(home: Home, binaries: Binaries): Promise<void> 
 }
 
 /** One attempt. Returns what went wrong, or undefined. */
-async function start(home: Home, binaries: Binaries): Promise<string | undefined> {
+async function start(home: Home, binaries: Binaries, port: number): Promise<string | undefined> {
   rotateLog(home);
   const logStart = sizeOf(home.logFile);
-  const port = await choosePort(home);
   const { status, output } = await runTool({
     file: binaries.pgCtl,
     args: [
@@ -89,23 +94,26 @@ async function start(home: Home, binaries: Binaries): Promise<string | undefined
     cwd: home.path,
     account: home.account,
   });
-  if (status === 0) return undefined;
+  if (status === 0) {
+    if (port !== readPort(home)) writePort(home, port);
+    return undefined;
+  }
   const log = readFrom(home.logFile, logStart);
   return log === "" ? output : log.slice(-LOG_TAIL_CHARS);
 }
 
-/** The home's own port, so that those who were connected find the server again; another one only where it is taken. */
-async function choosePort(home: Home): Promise<number> {
-  const kept = existsSync(home.portFile)
-    ? Number.parseInt(readFileSync(home.portFile, "utf8"), 10)
-    : Number.NaN;
-  if (Number.isInteger(kept) && (await isFree(kept))) return kept;
-  // A server that somebody else has started in the meantime holds the port by right.
-  if (readPostmaster(home).state === "ready") return kept;
-  const port = await findFreePort();
+/**
+ * The home's own port, so that those who were connected find the server again. It is not probed before a start: the
+ * probes of two users who start at once would find each other, and take the port for taken.
+ */
+function readPort(home: Home): number | undefined {
+  const port = existsSync(home.portFile) ? Number.parseInt(readFileSync(home.portFile, "utf8"), 10) : 0;
+  return port > 0 ? port : undefined;
+}
+
+function writePort(home: Home, port: number): void {
   writeFileSync(home.portFile, `${port}\n`, { mode: 0o644 });
   if (home.account !== undefined) chownSync(home.portFile, home.account.uid, home.account.gid);
-  return port;
 }
 
 function startError(home: Home, failure: string): TransientError {
