@@ -68,31 +68,15 @@ function claim(
 }
 
 async function flush(flusher: Connection, statements: Statements, { claim, rows }: Batch): Promise<void> {
-  // Arrays travel as literals, as the flusher writes them; a column without values is the empty array.
+  // Arrays travel as literals, as the flusher writes them.
   const all = (value: string): string => `{${rows.map(() => value).join(",")}}`;
-  const none = "{}";
   const ids = `{${rows.map((row) => row.id).join(",")}}`;
   const visits = `{${rows.map((row) => row.visit).join(",")}}`;
   const attempts = `{${rows.map((row) => row.attempt).join(",")}}`;
   await flusher.transaction(async () => {
     await flusher.run(statements.get("flusher/lock_batch"), [ids]);
-    await flusher.run(statements.get("flusher/apply_outcomes"), [
-      ...[
-        ids,
-        all(claim),
-        visits,
-        all("done"),
-        attempts,
-        none,
-        none,
-        all('"null"'),
-        none,
-        none,
-        none,
-        none,
-        all("1"),
-      ],
-      ...[none, all("f"), none, none, none, LEASE_MS, null],
+    await flusher.run(statements.get("flusher/apply_done"), [
+      ...[ids, all(claim), visits, attempts, all('"null"'), null],
     ]);
   });
 }

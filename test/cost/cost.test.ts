@@ -60,7 +60,10 @@ async function countLive(): Promise<number> {
 function countsSince(mark: number): Counts {
   const counts: Counts = {};
   for (const { name, text } of statementsSince(database, mark)) {
-    const short = name?.replace(/_[0-9a-f]{12}$/, "") ?? text.replace(/^(BEGIN|COMMIT).*/, "$1");
+    // A batch that is done as a whole is written by a statement of its own.
+    const short =
+      name?.replace(/_[0-9a-f]{12}$/, "").replace("apply_done", "apply_outcomes") ??
+      text.replace(/^(BEGIN|COMMIT).*/, "$1");
     if (!AMBIENT.test(short)) counts[short] = (counts[short] ?? 0) + 1;
   }
   return counts;

@@ -139,7 +139,7 @@ test("a connection that dies before its COMMIT leaves everything to be sent agai
   const ids = await executingRows(database, 3);
   const outcomes = ids.map((id) => outcomeOf(id, done()));
   const rollback = () => connection.command("ROLLBACK");
-  const dead = dying("apply_outcomes", "after", rollback);
+  const dead = dying("apply_done", "after", rollback);
   const { unanswered, rest } = await interrupted(flush(dead, outcomes, env));
   expect([unanswered, rest]).toEqual([null, outcomes]);
 });

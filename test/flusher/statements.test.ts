@@ -84,7 +84,7 @@ describe("statement counts", () => {
     expect(recording.sent).toEqual([
       "BEGIN",
       "lock_batch",
-      "apply_outcomes",
+      "apply_done",
       "consume_signals",
       "join_parents",
       "credit_slots",
@@ -130,6 +130,7 @@ describe("plans over 50,000 other executing rows", () => {
   const EXPLAINED = [
     "lock_batch",
     "apply_outcomes",
+    "apply_done",
     "join_parents",
     "lock_lost",
     "return_lost",
@@ -213,6 +214,8 @@ describe("plans over 50,000 other executing rows", () => {
         return [ids, claims];
       case "return_lost":
         return [ids, claims, none("boolean"), "NULL"];
+      case "apply_done":
+        return [ids, claims, ones, ones, texts, "NULL"];
       case "join_parents":
         return [ids, ones, ones, "NULL", "false"];
       default: {

@@ -122,6 +122,10 @@ export const HOT: Record<string, HotStatement> = {
   "limiter/sweep_rates": { sender: "keeper", params: (batch) => ["", String(batch)] },
   "flusher/lock_batch": { sender: "flusher", params: (batch, rows) => [executing(batch, rows)] },
   "flusher/find_unlocked": { sender: "flusher", params: (batch, rows) => [executing(batch, rows)] },
+  "flusher/apply_done": {
+    sender: "flusher",
+    params: (batch, rows) => [...owned(batch, rows), all(2, batch), all(0, batch), all('"1"', batch), null],
+  },
   "flusher/apply_outcomes": { sender: "flusher", params: (batch, rows) => outcomes("done", batch, rows) },
   "flusher/apply_outcomes (next)": {
     sender: "flusher",

@@ -6,6 +6,7 @@ const GUARD_JS = "return row.executing && row.locked_by === outcome.claim && row
 const GUARD_SQL =
   "WHERE g.id = ANY (ARRAY[b.id]) AND g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit";
 const APPLY = "sql/flusher/apply_outcomes.sql";
+const APPLY_DONE = "sql/flusher/apply_done.sql";
 
 export const MUTANTS: readonly Mutant[] = [
   {
@@ -13,7 +14,11 @@ export const MUTANTS: readonly Mutant[] = [
     about: "an outcome commits whoever owns the row",
     changes: [
       { file: "flusher/lock.js", from: GUARD_JS, to: "return row.executing;" },
-      { file: APPLY, from: GUARD_SQL, to: "WHERE g.id = ANY (ARRAY[b.id]) AND g.status::text = 'executing'" },
+      ...[APPLY, APPLY_DONE].map((file) => ({
+        file,
+        from: GUARD_SQL,
+        to: "WHERE g.id = ANY (ARRAY[b.id]) AND g.status::text = 'executing'",
+      })),
     ],
     noticedBy: [3],
     work: ["slow", "cancel", "chain"],
@@ -28,11 +33,11 @@ export const MUTANTS: readonly Mutant[] = [
         from: GUARD_JS,
         to: 'return row.executing && row.locked_by?.split("/")[0] === outcome.claim.split("/")[0];',
       },
-      {
-        file: APPLY,
+      ...[APPLY, APPLY_DONE].map((file) => ({
+        file,
         from: GUARD_SQL,
         to: "WHERE g.id = ANY (ARRAY[b.id]) AND split_part(g.locked_by, '/', 1) = split_part(b.claim, '/', 1) AND g.status::text = 'executing'",
-      },
+      })),
     ],
     noticedBy: [3],
     work: ["cancel"],

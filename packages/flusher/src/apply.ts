@@ -3,18 +3,15 @@
 // A2  Riders run over the rows that commit, never over stale or put-off ones.
 // A3  Gate slots are credited last: nobody holds a bucket and asks for an instance.
 
-import { InvariantError } from "#core/errors.js";
 import { pauseAt } from "#core/pausePoint.js";
 import type { QueueDue } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import { insertChildren } from "./children.js";
-import { earlier, earliestDues, emptyResult, type FlushEnv, type FlushResult, type Session } from "./env.js";
+import { earliestDues, emptyResult, type FlushEnv, type FlushResult, type Session } from "./env.js";
 import { releaseIdentities } from "./identities.js";
 import { type HeldOutcome, type LockedBatch, lockBatch } from "./lock.js";
 import { consume, creditSlots, freedSlots, freesSlot, joinParents, loadInputs, poke } from "./riders.js";
-import { transitionColumns } from "./transition.js";
-
-const NO_IDS: ReadonlySet<number> = new Set();
+import { NO_IDS, updateRows } from "./update.js";
 
 export interface AppliedBatch {
   result: FlushResult;
@@ -113,50 +110,4 @@ function statusOf({ outcome, transition }: HeldOutcome, landed: ReadonlyMap<numb
     default:
       return "runnable";
   }
-}
-
-interface Updated {
-  dues: QueueDue[];
-  deadlineInMs: number | null;
-  /** Whether some row that is done has unread signals. */
-  inboxes: boolean;
-  /** Rows whose next step runs on, and which have signals. */
-  withInbox: ReadonlySet<number>;
-}
-
-async function updateRows(
-  session: Session,
-  held: readonly HeldOutcome[],
-  landed: ReadonlyMap<number, number>,
-  env: FlushEnv,
-): Promise<Updated> {
-  const rows = await session.run<{
-    queue: string;
-    rows: number;
-    due_ms: number | null;
-    deadline_ms: number | null;
-    inbox: boolean;
-    inboxes: string | null;
-  }>(env.statements.get("flusher/apply_outcomes"), [
-    ...transitionColumns(held, landed),
-    env.leaseTtlMs,
-    env.asOf,
-  ]);
-  const count = rows.reduce((sum, row) => sum + row.rows, 0);
-  if (count !== held.length) {
-    throw new InvariantError(`${held.length} rows were locked under our guard, ${count} were updated`);
-  }
-  return {
-    dues: rows.flatMap(({ queue, due_ms }) =>
-      due_ms === null ? [] : [{ queue, dueInMs: Math.max(0, due_ms) }],
-    ),
-    deadlineInMs: rows.reduce<number | null>((first, row) => earlier(first, row.deadline_ms), null),
-    inboxes: rows.some((row) => row.inbox),
-    withInbox: idsOf(rows.map((row) => row.inboxes)),
-  };
-}
-
-function idsOf(lists: readonly (string | null)[]): ReadonlySet<number> {
-  const said = lists.filter((list) => list !== null);
-  return said.length === 0 ? NO_IDS : new Set(said.flatMap((list) => list.split(",").map(Number)));
 }

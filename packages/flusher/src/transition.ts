@@ -125,6 +125,17 @@ export function transitionColumns(
   ];
 }
 
+/** The parameters $1 to $5 of apply_done.sql. */
+export function doneColumns(held: readonly HeldOutcome[]): string[] {
+  return [
+    plainArray(held.map((row) => row.outcome.id)),
+    textArray(held.map((row) => row.outcome.claim)),
+    plainArray(held.map((row) => row.outcome.visit)),
+    plainArray(held.map((row) => row.transition.attempt)),
+    textArray(held.map((row) => row.transition.result)),
+  ];
+}
+
 const NOTHING: Transition = {
   kind: "next",
   attempt: 0,
