@@ -1,7 +1,8 @@
 // Sides: the engine's own deeds, each on a connection of its own, for a test that holds one of them at a pause point.
 
 import { claimRunnable } from "#coordinator/claim.js";
-import { claimLimited, type LimitedClaim, pickTransaction } from "#coordinator/claimLimited.js";
+import { claimLimited, pickTransaction } from "#coordinator/claimLimited.js";
+import type { LimitedClaim } from "#coordinator/limitedClaim.js";
 import { PostgresLimiter } from "#coordinator/limiter/postgresLimiter.js";
 import { type Reaped, reapRows } from "#coordinator/reap.js";
 import { type Client, createClient } from "#core/client/client.js";

@@ -1,11 +1,7 @@
 // Rig: picks, outcomes and counters of one database, as plain modules over connections.
 
-import {
-  claimLimited,
-  type LimitedClaim,
-  type LimitedRequest,
-  pickTransaction,
-} from "#coordinator/claimLimited.js";
+import { claimLimited, pickTransaction } from "#coordinator/claimLimited.js";
+import type { LimitedClaim, LimitedRequest } from "#coordinator/limitedClaim.js";
 import { PostgresLimiter } from "#coordinator/limiter/postgresLimiter.js";
 import type { Connection } from "#core/database/connection.js";
 import { Statements } from "#core/database/statements.js";

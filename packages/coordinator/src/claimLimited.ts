@@ -11,42 +11,17 @@ import { beginText } from "#core/database/connection.js";
 import { classifyFailure, isUniqueViolation } from "#core/database/failure.js";
 import type { Statements } from "#core/database/statements.js";
 import { pauseAt } from "#core/pausePoint.js";
-import type { ClaimedRow } from "#core/protocol/row.js";
 import type { Session, TransactionTexts } from "#flusher/env.js";
-import { CLAIM_BYTES_MAX, type ClaimedRecord, type KnownDefinitions, loadRows, type Place } from "./claim.js";
+import { CLAIM_BYTES_MAX, type ClaimedRecord, loadRows, type Place } from "./claim.js";
 import { claimPlenty, isGone } from "./claimPlenty.js";
-import { type Admitted, type Denial, type Limiter, SlotsGone } from "./limiter/limiter.js";
-import type { PlentyAnswer } from "./limiter/plenty.js";
+import type { LimitedClaim, LimitedRequest, UnknownRate } from "./limitedClaim.js";
+import { type Admitted, type Limiter, SlotsGone } from "./limiter/limiter.js";
 
 /** CM2: below deadlock_timeout, so that two picks in each other's way are parted before the server calls it a deadlock. */
 const LOCK_TIMEOUT_MS = 100;
 /** CM3: races that one pick loses before it gives up until the next one. */
 const RACES_MAX = 4;
 const RACE_DELAY_MS = 2;
-
-export interface LimitedRequest {
-  queue: string;
-  /** `<node>/<pick>`, never used before. */
-  claim: string;
-  rowsMax: number;
-  /** Rows to look at, at most; more than `rowsMax`, since not every row may be claimed. */
-  windowRows: number;
-  leaseTtlMs: number;
-  known: KnownDefinitions;
-  /** Where to go on, a place a priority; priorities that are not named are looked at from their starts. */
-  places: readonly Place[];
-  /** Keys that are known to be full or busy: their rows are left out. */
-  excluded: { keys: readonly string[]; rates: readonly string[] };
-  /** Concurrency keys that may have become free: their first rows are looked up, wherever they stand. */
-  probes: readonly string[];
-  /** CM4. */
-  isPlenty?: boolean;
-  /** Which rows are due; null: by the database's clock. */
-  asOf?: Date | null;
-  bytesMax?: number;
-  /** Ids to leave out. */
-  without?: readonly number[];
-}
 
 /** The database refuses to claim this row because of its values; it stood alone. */
 export class RowRefused extends Error {
@@ -65,33 +40,6 @@ export interface LimitedEnv {
   transaction: TransactionTexts;
   /** A race was lost and the pick begins anew. */
   onContended?: () => void;
-}
-
-/** A row of a rate limit that nobody has configured. */
-export interface UnknownRate {
-  key: string;
-  fsm: string;
-  step: string;
-}
-
-export interface LimitedClaim {
-  rows: ClaimedRow[];
-  /** The concurrency key of each row, in the order of `rows`. */
-  keys: (string | null)[];
-  reached: Place[];
-  /** Rows that were looked at; fewer than the window: the queue has no more from these places on. */
-  seen: number;
-  /** Rows that could have been claimed were left: there were more than asked for. */
-  isCut: boolean;
-  /** Whether rows with limits were met. */
-  isLimited: boolean;
-  plenty: PlentyAnswer;
-  denials: Denial[];
-  /** Unconfigured keys of which a row executes, or of which one was claimed while others wait behind it. */
-  busyKeys: string[];
-  /** Probed gates of which not every row was looked at. */
-  moreKeys: string[];
-  unknown: UnknownRate[];
 }
 
 interface FactsRecord {

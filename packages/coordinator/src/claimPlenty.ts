@@ -7,7 +7,7 @@ import type { Runner } from "#core/database/connection.js";
 import type { Statements } from "#core/database/statements.js";
 import { pauseAt } from "#core/pausePoint.js";
 import { CLAIM_BYTES_MAX, type ClaimedRecord, loadRows, reachedPlaces } from "./claim.js";
-import type { LimitedClaim, LimitedRequest } from "./claimLimited.js";
+import type { LimitedClaim, LimitedRequest } from "./limitedClaim.js";
 
 /** How claim_plenty.sql says that slots, tokens or counters are gone: a count that does not agree is divided by. */
 const GONE_CODE = "22012";

@@ -1,6 +1,8 @@
 import { expect, test } from "@jest/globals";
 import type { UsageError } from "./errors.js";
-import { describeError, encodeJson, findDifference, JSON_DEPTH_MAX, joinPath, storableText } from "./json.js";
+import { describeError, storableText } from "./errorText.js";
+import { encodeJson, findDifference } from "./json.js";
+import { JSON_DEPTH_MAX, joinPath } from "./plain.js";
 
 const LIMIT = 1_000_000;
 

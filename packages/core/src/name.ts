@@ -2,7 +2,7 @@
 // next written, which would be a claim: so every name and key is bounded where it enters.
 
 import { UsageError } from "./errors.js";
-import { isStorableText } from "./json.js";
+import { isStorableText } from "./errorText.js";
 
 /** Bytes of a name, key, queue or step; the schema's CHECKs say the same. */
 export const NAME_BYTES_MAX = 512;

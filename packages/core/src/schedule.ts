@@ -3,8 +3,8 @@
 
 import { types } from "node:util";
 import { UsageError } from "./errors.js";
-import { joinPath } from "./json.js";
 import { DURATION_MS_MAX, describe } from "./name.js";
+import { joinPath } from "./plain.js";
 import type { Due } from "./protocol/outcome.js";
 
 /** Delay or instant, at most one of them. Neither: at once. */

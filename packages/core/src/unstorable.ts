@@ -3,15 +3,8 @@
 
 import { types } from "node:util";
 import { UsageError } from "./errors.js";
-import {
-  describeError,
-  type EncodeOptions,
-  hasToJson,
-  isPlainObject,
-  isStorableText,
-  JSON_DEPTH_MAX,
-  joinPath,
-} from "./json.js";
+import { describeError, isStorableText } from "./errorText.js";
+import { type EncodeOptions, hasToJson, isPlainObject, JSON_DEPTH_MAX, joinPath } from "./plain.js";
 
 /** The error that says what is wrong with a value, and where. */
 export function explainUnstorable(value: unknown, options: EncodeOptions): UsageError {

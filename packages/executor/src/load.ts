@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 import { definitionsOf } from "#core/definition/definition.js";
 import { DefinitionRegistry } from "#core/definition/registry.js";
 import { GenDurableError, UsageError } from "#core/errors.js";
-import { describeError } from "#core/json.js";
+import { describeError } from "#core/errorText.js";
 import type { DefinitionModule } from "#core/settings.js";
 
 /**

@@ -15,7 +15,7 @@ import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } fr
 import { flushOpenBuffers } from "#core/client/openBuffers.js";
 import { TIMER_MS_MAX } from "#core/clock.js";
 import { unreachable } from "#core/errors.js";
-import { describeError } from "#core/json.js";
+import { describeError } from "#core/errorText.js";
 import { Ledger } from "#core/ledger.js";
 import { unpackRows } from "#core/protocol/codec.js";
 import type { AbortReason, SessionTask, ToExecutor } from "#core/protocol/executor.js";

@@ -24,7 +24,7 @@ import {
   StoredStateError,
   UnknownStepError,
 } from "#core/errors.js";
-import { describeError } from "#core/json.js";
+import { describeError } from "#core/errorText.js";
 import type { AbortReason } from "#core/protocol/executor.js";
 import type { Decision, WireOutcome } from "#core/protocol/outcome.js";
 import type { ClaimedRow } from "#core/protocol/row.js";

@@ -3,7 +3,7 @@
 import "./guards.js"; // before anything that could import user code
 import type { MessagePort } from "node:worker_threads";
 import { GenDurableError } from "#core/errors.js";
-import { describeError } from "#core/json.js";
+import { describeError } from "#core/errorText.js";
 import type { FromExecutor, ToExecutor, WireError } from "#core/protocol/executor.js";
 import { makeClock } from "./clock.js";
 import { exitThread, installGuards, onStray, sendStdoutToStderr } from "./guards.js";

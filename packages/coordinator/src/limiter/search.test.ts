@@ -1,5 +1,5 @@
 import { expect, test } from "@jest/globals";
-import type { LimitedClaim } from "../claimLimited.js";
+import type { LimitedClaim } from "../limitedClaim.js";
 import { LimitedSearch } from "./search.js";
 
 const NOTHING: LimitedClaim = {

@@ -9,7 +9,7 @@
 //      moves the place.
 
 import type { Place } from "../claim.js";
-import type { LimitedClaim } from "../claimLimited.js";
+import type { LimitedClaim } from "../limitedClaim.js";
 import { Plenty } from "./plenty.js";
 import { Stalls } from "./stalls.js";
 

@@ -2,7 +2,7 @@
 // configured.
 
 import { nameOfKey } from "#core/key.js";
-import type { LimitedClaim } from "../claimLimited.js";
+import type { LimitedClaim } from "../limitedClaim.js";
 import type { Report } from "../report.js";
 
 /** Unconfigured limits that are remembered as told; past it they are told no more. */

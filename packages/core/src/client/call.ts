@@ -3,8 +3,8 @@
 import { type FsmDefinition, isDefinition, type RuntimeFsm } from "../definition/definition.js";
 import type { InsertOptions, InsertSettings } from "../definition/insertOptions.js";
 import { UsageError } from "../errors.js";
-import { isPlainObject } from "../json.js";
 import { describe } from "../name.js";
+import { isPlainObject } from "../plain.js";
 import { reading } from "../readable.js";
 import type { Tx } from "./session.js";
 

@@ -5,8 +5,9 @@ import { encodeInsert } from "../definition/insert.js";
 import type { InsertOptions } from "../definition/insertOptions.js";
 import { checkBoolean, checkInteger, checkOptions } from "../definition/options.js";
 import { UsageError } from "../errors.js";
-import { isPlainObject, storableText } from "../json.js";
+import { storableText } from "../errorText.js";
 import { checkName, describe } from "../name.js";
+import { isPlainObject } from "../plain.js";
 import type { ChildInsert } from "../protocol/outcome.js";
 import {
   type AnyFsm,

@@ -11,8 +11,8 @@
 import { channel } from "node:diagnostics_channel";
 import { classifyFailure } from "../database/failure.js";
 import { TransientError, UsageError } from "../errors.js";
+import { describeError } from "../errorText.js";
 import { EVENTS } from "../events.js";
-import { describeError } from "../json.js";
 import type { ChildInsert } from "../protocol/outcome.js";
 import { CHUNK_BYTES_MAX, CHUNK_ROWS_MAX, type InsertResult } from "./insert.js";
 import { leaveOpenBuffers, type OpenBuffer, openBuffers } from "./openBuffers.js";

@@ -2,8 +2,8 @@
 
 import type { core } from "zod";
 import { UsageError } from "../errors.js";
-import { joinPath } from "../json.js";
 import { describe, suggest } from "../name.js";
+import { joinPath } from "../plain.js";
 import { configShape } from "./configShape.js";
 import { maskUrl } from "./maskUrl.js";
 

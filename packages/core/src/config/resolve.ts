@@ -6,8 +6,8 @@
 //     refused, with the path, what was found, what is allowed, and who stated it.
 
 import { UsageError } from "../errors.js";
-import { isPlainObject } from "../json.js";
 import { describe } from "../name.js";
+import { isPlainObject } from "../plain.js";
 import { reading } from "../readable.js";
 import type { ConcurrencyLimitSettings, NodeSettings, RateLimitSettings } from "../settings.js";
 import type { GenDurableConfig } from "./config.js";

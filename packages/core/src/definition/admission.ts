@@ -1,9 +1,9 @@
 // Admission: the limits that a row asks for, checked and encoded.
 
 import { UsageError } from "../errors.js";
-import { joinPath } from "../json.js";
 import { joinKey, nameOfKey } from "../key.js";
 import { describe, suggest } from "../name.js";
+import { joinPath } from "../plain.js";
 
 /** What the worker knows of the configured limits. */
 export interface Limits {

@@ -2,8 +2,9 @@
 // goes to the instance's own `handle`, so that it never reaches a batch that others share.
 
 import { UsageError, unreachable } from "../errors.js";
+import { describeError, storableText } from "../errorText.js";
 import type { JsonText } from "../instance.js";
-import { describeError, encodeJson, storableText } from "../json.js";
+import { encodeJson } from "../json.js";
 import { checkName, describe, suggest } from "../name.js";
 import type { ChildInsert, Decision, KeyChange } from "../protocol/outcome.js";
 import { reading } from "../readable.js";

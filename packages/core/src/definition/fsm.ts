@@ -2,8 +2,8 @@
 // module is loaded, so that a node refuses to start instead of failing instances.
 
 import { UsageError } from "../errors.js";
-import { isPlainObject } from "../json.js";
 import { checkName, describe, suggest } from "../name.js";
+import { isPlainObject } from "../plain.js";
 import { type FsmDefinition, makeDefinition, type RuntimeFsm, type RuntimeStep } from "./definition.js";
 import { checkBoolean, checkInteger, checkOptions } from "./options.js";
 import type { Outcome } from "./outcome.js";

@@ -3,8 +3,8 @@
 
 import { UsageError } from "../errors.js";
 import { LIVE_STATUSES, STATUSES, type Status } from "../instance.js";
-import { joinPath } from "../json.js";
 import { checkName, describe, INT_MAX } from "../name.js";
+import { joinPath } from "../plain.js";
 import type { ChildInsert } from "../protocol/outcome.js";
 import { reading } from "../readable.js";
 import { dueOf } from "../schedule.js";

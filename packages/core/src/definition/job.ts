@@ -2,7 +2,7 @@
 
 import { types } from "node:util";
 import { UsageError } from "../errors.js";
-import { describeError } from "../json.js";
+import { describeError } from "../errorText.js";
 import { describe } from "../name.js";
 import { type FsmDefinition, makeDefinition } from "./definition.js";
 import { type MaybePromise, runtimeOf, schemaOf } from "./fsm.js";

@@ -1,8 +1,8 @@
 // Options: the checks that every options object goes through where it enters: its shape, its keys, its numbers.
 
 import { UsageError } from "../errors.js";
-import { isPlainObject } from "../json.js";
 import { describe, INT_MAX, suggest } from "../name.js";
+import { isPlainObject } from "../plain.js";
 import { reading } from "../readable.js";
 
 export interface OptionsCheck {

@@ -6,7 +6,8 @@
 import { safeParse } from "zod/v4/core";
 import { UsageError } from "../errors.js";
 import type { JsonText } from "../instance.js";
-import { encodeJson, findDifference, joinPath } from "../json.js";
+import { encodeJson, findDifference } from "../json.js";
+import { joinPath } from "../plain.js";
 import type { Schema } from "./storable.js";
 
 export interface SchemaUse {
