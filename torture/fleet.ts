@@ -2,6 +2,7 @@
 // replaced, as an operator's supervisor would do.
 // FL1  Every process is watched by the keeper from its start to its end.
 // FL2  A process's end is noted in the ledger at once.
+// FL3  Nodes that cannot start are not started for ever: the run ends, with what the last one said.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Engine } from "./engine.js";
@@ -12,16 +13,20 @@ import { Relay } from "./relay.js";
 import { configOf } from "./settings.js";
 
 const REPLACE_AFTER_MS = 300;
+/** FL3: starts in a row, on all berths, of which none came to work. Faults of nodes and of Postgres cost some. */
+const FAILED_STARTS_MAX = 40;
 
 export interface FleetOptions {
   seed: number;
-  engine: Engine;
+  engine: Pick<Engine, "bin" | "machines">;
   keeper: Keeper;
   ledger: Ledger;
   /** The database's own URL; nodes reach it through their proxies. */
   url: string;
   folder: string;
   journal: string;
+  /** FL3; by default 40. */
+  failedStartsMax?: number;
 }
 
 /** A place for a node. */
@@ -46,6 +51,9 @@ export class Fleet {
   generation = 0;
   #boots = 0;
   #stopping = false;
+  #failedStarts = 0;
+  /** FL3: why no more nodes are started. */
+  failure: Error | undefined;
   /** What processes that ended by themselves said last. */
   readonly ownEnds: string[] = [];
   /** Log records that no fault explains. */
@@ -85,6 +93,9 @@ export class Fleet {
     });
     keeper.watch(node.pid);
     berth.node = node;
+    void node.ready.then(() => {
+      if (node.isReady) this.#failedStarts = 0;
+    });
     void node.exited.then(() => this.#ended(berth, node));
     return node;
   }
@@ -105,9 +116,10 @@ export class Fleet {
     this.berths.splice(this.berths.indexOf(berth), 1);
   }
 
-  /** Every berth has a node that works. */
+  /** Every berth has a node that works. @throws when nodes cannot start (FL3) */
   async settle(): Promise<void> {
     for (;;) {
+      if (this.failure !== undefined) throw this.failure;
       const waiting = this.berths.filter(({ node }) => node === undefined || !node.isReady || node.hasExited);
       if (waiting.length === 0) return;
       for (const berth of waiting) if (berth.node === undefined) this.start(berth);
@@ -129,6 +141,12 @@ export class Fleet {
     if (berth.node !== node || this.#stopping || berth.isClosed) return;
     this.ownEnds.push(`${node.name} (status ${node.exitCode}): ${node.lastWords}`);
     berth.node = undefined;
+    if (!node.isReady && ++this.#failedStarts >= (this.#options.failedStartsMax ?? FAILED_STARTS_MAX)) {
+      this.failure ??= new Error(
+        `${this.#failedStarts} nodes in a row could not start; the last one, ${node.name}, ended with status ${node.exitCode}: ${node.lastWords}`,
+      );
+      return;
+    }
     setTimeout(() => {
       if (berth.node === undefined && !berth.isClosed && !this.#stopping && !berth.isBusy) this.start(berth);
     }, REPLACE_AFTER_MS);

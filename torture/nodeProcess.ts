@@ -54,7 +54,8 @@ export class NodeProcess {
       this.#ready = resolve;
     });
     this.#child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      this.#log = `${this.#log}${text}`.slice(-LOG_CHARS_MAX);
+      this.#log += text;
+      if (this.#log.length > 2 * LOG_CHARS_MAX) this.#log = this.#log.slice(-LOG_CHARS_MAX);
       if (!this.isReady && this.#log.includes("the node is running")) {
         this.isReady = true;
         this.#ready();

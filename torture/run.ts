@@ -185,6 +185,7 @@ async function torture(options: RunOptions, frame: Frame): Promise<RunResult> {
     (performance.now() < endsAtMs || (!isWhole() && performance.now() < lastMs))
   ) {
     await sleep(Math.min(1_000, Math.max(50, endsAtMs - performance.now())));
+    if (fleet.failure !== undefined) throw fleet.failure;
     if (performance.now() - saidAtMs > 15_000) {
       saidAtMs = performance.now();
       say(`${secondsNow().toFixed(0)} s: ${await countSteps(database)} steps, ${sum(storm.seen)} faults`);

@@ -6,9 +6,9 @@ import { Session } from "#core/client/session.js";
 import { listInstances } from "#core/client/view.js";
 import { pokeChannel } from "#core/poke.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
+import { untilBlocked } from "../support/locks.js";
 import { insertExecuting, insertRow, insertRows, insertSignal, readRow } from "../support/rows.js";
 import { until } from "../support/until.js";
-import { untilBlocked } from "./locks.js";
 
 let database: TestDatabase;
 let client: Client;

@@ -6,9 +6,9 @@ import { z } from "zod";
 import { type Client, createClient } from "#core/client/client.js";
 import { defineFsm } from "#core/definition/fsm.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
+import { untilBlocked } from "../support/locks.js";
 import { readRow } from "../support/rows.js";
 import { logStatements, markStatements, statementsSince } from "../support/statements.js";
-import { untilBlocked } from "./locks.js";
 
 const counter = defineFsm({
   name: "counter",

@@ -5,9 +5,9 @@ import { z } from "zod";
 import { type Client, createClient } from "#core/client/client.js";
 import { defineFsm } from "#core/definition/fsm.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
+import { untilBlocked } from "../support/locks.js";
 import { insertRow, insertSignal, readRow } from "../support/rows.js";
 import { logStatements, markStatements, statementsSince } from "../support/statements.js";
-import { untilBlocked } from "./locks.js";
 
 const typed = defineFsm({
   name: "typed",

@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, test } from "@jest/globals";
 import { flush } from "#flusher/flush.js";
 import { createDatabase } from "../support/database.js";
+import { untilBlocked } from "../support/locks.js";
 import {
   awaits,
   children,
@@ -14,7 +15,6 @@ import {
   retry,
 } from "../support/outcomes.js";
 import { insertRow, insertSignal, readRow } from "../support/rows.js";
-import { until } from "../support/until.js";
 
 const database = await createDatabase();
 const connection = await flusherConnection(database);
@@ -174,12 +174,7 @@ describe("a delivery that races a park", () => {
       command: async (text: string) => {
         if (text === "COMMIT") {
           delivery = other.query(wake, [id]);
-          await until(async () => {
-            const [row] = await database.query(
-              "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'",
-            );
-            return row !== undefined;
-          });
+          await untilBlocked(database);
         }
         return connection.command(text);
       },

@@ -3,8 +3,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "@jest/globals";
 import { fireTimeouts } from "#coordinator/deadlines.js";
 import { defineFsm } from "#core/definition/fsm.js";
-import { untilBlocked } from "../client/locks.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
+import { untilBlocked } from "../support/locks.js";
 import { awaits, CLAIM, done, next, outcomeOf, stop } from "../support/outcomes.js";
 import { disarm, holdAt } from "../support/pauses.js";
 import { insertExecuting, insertRow, insertSignal, readRow } from "../support/rows.js";

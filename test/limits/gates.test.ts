@@ -4,9 +4,9 @@ import { SlotsGone } from "#coordinator/limiter/limiter.js";
 import { reapRows } from "#coordinator/reap.js";
 import { releaseClaims } from "#coordinator/release.js";
 import { createDatabase } from "../support/database.js";
+import { untilBlocked } from "../support/locks.js";
 import { awaits, done, next } from "../support/outcomes.js";
 import { insertRow, readRow } from "../support/rows.js";
-import { until } from "../support/until.js";
 import { configure, gateErrors, limiter, pickRows, readBuckets, settle, statements } from "./rig.js";
 
 const database = await createDatabase();
@@ -241,7 +241,7 @@ test("LI4: a pick waits for a commit that credits its counter, and takes what it
   await flusher.query("BEGIN");
   await flusher.query("SELECT FROM gen_durable_buckets FOR UPDATE");
   const picking = pickRows(connection);
-  await until(async () => (await database.query("SELECT FROM pg_locks WHERE NOT granted")).length > 0);
+  await untilBlocked(database);
   await flusher.query("COMMIT");
   expect((await picking).rows).toHaveLength(4);
   expect(await readBuckets(database)).toMatchObject([{ available: 6 }]);

@@ -3,6 +3,7 @@ import { beforeEach, expect, test } from "@jest/globals";
 import { LimitedSearch } from "#coordinator/limiter/search.js";
 import { reconcileGates, sweepRates } from "#coordinator/limiter/sweep.js";
 import { createDatabase } from "../support/database.js";
+import { countBlocked } from "../support/locks.js";
 import { done, next, recorded } from "../support/outcomes.js";
 import { until } from "../support/until.js";
 import { configure, gateErrors, pickRows, readBuckets, settle, statements } from "./rig.js";
@@ -98,15 +99,7 @@ test.each([
   const picking = pickRows(connection, { isPlenty: true }, () => {
     contended++;
   });
-  await until(
-    async () =>
-      (
-        await database.one<{ n: number }>(
-          "SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'",
-        )
-      ).n > 0 || contended > 0,
-    { everyMs: 1 },
-  );
+  await until(async () => (await countBlocked(database)) > 0 || contended > 0, { everyMs: 1 });
   executing = (
     await database.one<{ n: number }>("SELECT count(*) AS n FROM gen_durable WHERE status = 'executing'")
   ).n;

@@ -2,9 +2,11 @@
 import { beforeEach, expect, test } from "@jest/globals";
 import { createClient } from "gen-durable";
 import { createDatabase } from "../support/database.js";
+import { countBlocked } from "../support/locks.js";
 import { children, done, next, retry } from "../support/outcomes.js";
 import { plain } from "../support/probes/basic.js";
 import { insertRow, readRow } from "../support/rows.js";
+import { until } from "../support/until.js";
 import { configure, pickRows, readBuckets, settle } from "./rig.js";
 
 const database = await createDatabase();
@@ -142,8 +144,7 @@ test("RATE-17: two picks that make one cold counter: the primary key decides, th
   );
   let contended = 0;
   const picking = pickRows(connection, {}, () => contended++);
-  const waits = "SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'";
-  while ((await database.one<{ n: number }>(waits)).n === 0 && contended === 0);
+  await until(async () => (await countBlocked(database)) > 0 || contended > 0, { everyMs: 1 });
   await winner.query("COMMIT");
   expect((await picking).rows).toHaveLength(2);
   expect(contended).toBeGreaterThanOrEqual(1);
