@@ -16,6 +16,8 @@ export interface Link {
 interface OpenLink {
   name: string;
   isBlackHoled: boolean;
+  /** What the server has said since `hold`. */
+  held: Buffer[] | undefined;
   near: Socket;
   far: Socket;
 }
@@ -98,6 +100,22 @@ export class TcpProxy {
     return meant.length;
   }
 
+  /** What the server says, its farewell among it, is kept back until `letGo`. */
+  hold(): void {
+    for (const link of this.#links) link.held = [];
+  }
+
+  /** What was kept back goes out in one piece, each connection's for itself. */
+  letGo(): void {
+    for (const link of this.#links) {
+      if (link.held === undefined) continue;
+      const bytes = Buffer.concat(link.held);
+      link.held = undefined;
+      link.near.write(bytes);
+      if (link.far.readableEnded) link.near.end();
+    }
+  }
+
   /** New connections are closed at once, until `heal`. */
   refuse(): void {
     this.#refuses = true;
@@ -127,12 +145,12 @@ export class TcpProxy {
       return;
     }
     const far = connect({ ...this.#target, noDelay: true });
-    const link: OpenLink = { name: "", isBlackHoled: false, near, far };
+    const link: OpenLink = { name: "", isBlackHoled: false, held: undefined, near, far };
     this.#links.add(link);
     const end = (): void => {
       if (near.destroyed && far.destroyed) this.#links.delete(link);
       // PX2: the other end of a black-holed connection learns nothing.
-      if (link.isBlackHoled) return;
+      if (link.isBlackHoled || link.held !== undefined) return;
       near.destroy();
       far.destroy();
     };
@@ -150,7 +168,10 @@ export class TcpProxy {
       }
       this.#pass(link, far, bytes);
     });
-    far.on("data", (bytes: Buffer) => this.#pass(link, near, bytes));
+    far.on("data", (bytes: Buffer) => {
+      if (link.held === undefined) this.#pass(link, near, bytes);
+      else link.held.push(bytes);
+    });
     near.on("end", () => this.#end(link, far));
     far.on("end", () => this.#end(link, near));
   }
@@ -167,7 +188,7 @@ export class TcpProxy {
   }
 
   #end(link: OpenLink, to: Socket): void {
-    if (!link.isBlackHoled) to.end();
+    if (!link.isBlackHoled && link.held === undefined) to.end();
   }
 }
 

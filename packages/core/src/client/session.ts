@@ -41,6 +41,8 @@ export interface Tx {
 export interface PgPool {
   query(query: PgQuery): Promise<{ rows: unknown[] }>;
   connect(): Promise<PgPoolClient>;
+  on?(event: "acquire", listener: (client: PgPoolClient) => void): unknown;
+  off?(event: "acquire", listener: (client: PgPoolClient) => void): unknown;
 }
 
 export interface PgPoolClient {
@@ -222,6 +224,7 @@ export class Session implements Querier {
     const servers = Servers.of(settings);
     this.#doubt = () => servers.doubt();
     const pool = await openPool(settings);
+    hearErrors(pool);
     const end = (): Promise<void> => endWithin(pool, FAREWELL_MS);
     try {
       return { pool, prepare, stated: prepare ? "" : await this.#findDefaults(pool), end };
@@ -232,12 +235,18 @@ export class Session implements Querier {
   }
 
   async #openGiven(pool: PgPool): Promise<Opened> {
-    return {
-      pool,
-      prepare: this.#options.prepare ?? false,
-      stated: await this.#findDefaults(pool),
-      end: async () => undefined,
-    };
+    const unhear = hearErrors(pool);
+    try {
+      return {
+        pool,
+        prepare: this.#options.prepare ?? false,
+        stated: await this.#findDefaults(pool),
+        end: async () => unhear(),
+      };
+    } catch (error) {
+      unhear();
+      throw error;
+    }
   }
 
   /** C5. */
@@ -286,6 +295,21 @@ const TEXT_TYPES = {
 };
 
 /** A deadlock, a serialization failure, a lock timeout; or a correlation key that was taken while the statement ran. */
+/**
+ * C2. A pool takes its own listener off a connection before it hands it on, and a promise brings it to us a moment later: an end that
+ * arrives in one piece with the answer before it would be heard by nobody. So each connection has a listener that stays.
+ */
+function hearErrors(pool: PgPool): () => void {
+  const heard = new WeakSet<PgPoolClient>();
+  const hear = (client: PgPoolClient): void => {
+    if (heard.has(client)) return;
+    heard.add(client);
+    client.on("error", () => undefined);
+  };
+  pool.on?.("acquire", hear);
+  return () => pool.off?.("acquire", hear);
+}
+
 function isLostRace(error: unknown): boolean {
   if (classifyFailure(error) === "contention") return true;
   const { code, constraint } = error as { code?: unknown; constraint?: unknown };
