@@ -36,6 +36,8 @@ interface EndRecord {
 }
 
 const RETRY_MS = 50;
+/** What comes close together is written together: the audit's statements are not to be the load. */
+const GATHER_MS = 4;
 const BATCH_MAX = 200;
 /** A connection that does not answer is given up. */
 const ANSWER_TIMEOUT_MS = 5_000;
@@ -74,6 +76,7 @@ class Auditor {
     if (this.#writing) return;
     this.#writing = true;
     while (this.#begins.length > 0 || this.#ends.length > 0) {
+      await sleep(GATHER_MS);
       const begins = this.#begins.splice(0, BATCH_MAX);
       const ends = this.#ends.splice(0, BATCH_MAX);
       while (!(await this.#tryWrite(begins, ends))) await sleep(RETRY_MS);

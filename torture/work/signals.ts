@@ -7,7 +7,7 @@ import { isDone, type Work, type WorkKind } from "./work.js";
 /** Waits of no, some or many rounds. Signals go on until it has ended. */
 export const waits: WorkKind = {
   name: "wait",
-  share: 4,
+  share: 6,
   size: 6,
   run: async (work) => {
     await Promise.all(work.random.list(6, () => 0).map(() => runWait(work)));
@@ -20,8 +20,13 @@ async function runWait({ w, random, caller }: Work): Promise<void> {
   const rounds = random.between(1, 4);
   const doubles = random.chance(0.4);
   const retries = random.chance(0.4);
-  const startsAfterMs = random.pick([0, 0, random.between(1, 60), random.between(100, 1_200)]);
-  const pauses = random.list(64, () => random.pick([0, 1, 5, 30, 200]));
+  const startsAfterMs = random.pick([
+    0,
+    random.between(1, 60),
+    random.between(100, 1_200),
+    random.between(500, 2_500),
+  ]);
+  const pauses = random.list(64, () => random.pick([0, 1, 5, 30, 200, random.between(300, 1_500)]));
   const chosen = random.list(64, () => random.pick(names));
   const [id] = await caller.insertMany(w, waiter, [{ state: { w, names, rounds, timeoutMs, retries } }]);
   if (id === undefined) throw new Error("an insert without an answer");
@@ -58,7 +63,11 @@ export const packs: WorkKind = {
   share: 3,
   size: 4,
   run: async ({ w, random, caller }) => {
-    const plans = random.list(4, () => ({ want: random.between(2, 10), times: random.between(1, 3) }));
+    const plans = random.list(4, () => ({
+      want: random.between(2, 10),
+      times: random.between(1, 3),
+      pauses: random.chance(0.5) ? random.list(30, () => random.between(0, 300)) : [],
+    }));
     const ids = await caller.insertMany(
       w,
       pack,
@@ -66,10 +75,16 @@ export const packs: WorkKind = {
     );
     await Promise.all(
       ids.map(async (id, n) => {
-        const { want, times } = plans[n] ?? { want: 0, times: 1 };
+        const { want, times, pauses } = plans[n] ?? { want: 0, times: 1, pauses: [] };
+        const sent: Promise<unknown>[] = [];
         const sigs = Array.from({ length: want }, () => caller.newSig());
         const calls = sigs.flatMap((sig) => Array.from({ length: times }, () => sig));
-        await Promise.all(calls.map((sig) => caller.signal(w, id, "part", sig, `p${sig}`)));
+        // At once, or one after the other, so that it parks in between.
+        for (const [at, sig] of calls.entries()) {
+          if (pauses[at] !== undefined) await caller.pause(pauses[at]);
+          sent.push(caller.signal(w, id, "part", sig, `p${sig}`));
+        }
+        await Promise.all(sent);
         await expectHeard({ w, caller }, id, sigs);
       }),
     );
