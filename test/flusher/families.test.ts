@@ -193,6 +193,30 @@ test("rows that are given back credit their slots, keep their place and become t
   expect(await readRow(database, tidy)).toMatchObject({ status: "runnable", step: "cleanUp" });
 });
 
+test("G4: a row that is given back twice at once credits its slot once, and both are answered", async () => {
+  await database.query(
+    "INSERT INTO gen_durable_buckets (kind, key, shard, capacity, available) VALUES ('conc', 'twice', 0, 9, 3)",
+  );
+  const gated = { concurrency_key: "twice", concurrency_shard: 0, startedInMs: -5 };
+  const id = await insertExecuting(database, CLAIM, gated);
+  const cancelled = await insertExecuting(database, CLAIM, { ...gated, cancel_requested: true });
+  const rows = [id, cancelled, id, cancelled].map((one) => ({
+    id: one,
+    claim: CLAIM,
+    seat: one,
+    generation: 1,
+    begun: true,
+  }));
+  const { returned, deferred } = await giveBack(connection, rows, env);
+  expect(returned.map((row) => row.id).sort((a, b) => a - b)).toEqual([id, id, cancelled, cancelled]);
+  expect(deferred).toEqual([]);
+  expect(await readRow(database, id)).toMatchObject({ status: "runnable", crashes: 1, attempt: 1 });
+  expect(await readRow(database, cancelled)).toMatchObject({ status: "failed" });
+  expect(await database.one("SELECT available FROM gen_durable_buckets WHERE key = 'twice'")).toEqual({
+    available: 5,
+  });
+});
+
 test("a given-back row that would enter an occupied key loses its identity", async () => {
   const scope = { correlation_key: "k", correlation_scope: ["runnable" as const] };
   const id = await insertExecuting(database, CLAIM, scope);

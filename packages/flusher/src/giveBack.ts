@@ -2,6 +2,8 @@
 // G1  A row that had begun gets an attempt and a crash; one that had not goes back untouched.
 // G2  Other nodes hear of it in the same transaction, and gate slots are credited in it.
 // G3  Nothing is waited for: what is locked by somebody else is answered as deferred.
+// G4  A row that is told of twice, by the flush that carried it on and by whoever saw its thread end, goes back once, with one
+//     slot; both are answered alike.
 
 import { classifyFailure } from "#core/database/failure.js";
 import { pauseAt } from "#core/pausePoint.js";
@@ -45,8 +47,9 @@ export async function giveBack(
   env: FlushEnv,
 ): Promise<GiveBackResult> {
   const total: GiveBackResult = { returned: [], deferred: [], pokes: [], events: [] };
+  const copiesOf = groupCopies(rows);
   const work: { rows: readonly LostRow[]; releaseIdentities: boolean }[] = [
-    { rows, releaseIdentities: false },
+    { rows: [...copiesOf.keys()], releaseIdentities: false },
   ];
   for (let attempt = work.pop(); attempt !== undefined; attempt = work.pop()) {
     if (attempt.rows.length === 0) continue;
@@ -68,7 +71,21 @@ export async function giveBack(
     }
   }
   total.pokes = earliestDues(total.pokes);
+  total.returned = total.returned.flatMap((row) => copiesOf.get(row) ?? [row]);
+  total.deferred = total.deferred.flatMap((row) => copiesOf.get(row) ?? [row]);
   return total;
+}
+
+/** G4: the first mention of each row, with all of them. */
+function groupCopies(rows: readonly LostRow[]): Map<LostRow, LostRow[]> {
+  const byClaim = new Map<string, LostRow[]>();
+  for (const row of rows) {
+    const name = `${row.id} ${row.claim}`;
+    const known = byClaim.get(name);
+    if (known === undefined) byClaim.set(name, [row]);
+    else known.push(row);
+  }
+  return new Map([...byClaim.values()].flatMap((copies) => copies.slice(0, 1).map((first) => [first, copies])));
 }
 
 type Cancelled = { lost: LostRow; row: LostLockRow };
