@@ -19,7 +19,7 @@ const { values } = parseArgs({
     instance: { type: "string" },
     mutant: { type: "string" },
     gap: { type: "string", default: "1900" },
-    size: { type: "string", default: "300" },
+    size: { type: "string", default: "1200" },
     verbose: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },

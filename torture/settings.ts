@@ -30,9 +30,9 @@ export function configOf(seed: number, generation: number): Record<string, unkno
   ]);
   return {
     queues: {
-      main: random.between(16, 40),
-      side: random.between(10, 20),
-      bulk: random.between(10, 30),
+      main: random.between(60, 160),
+      side: random.between(30, 60),
+      bulk: random.between(30, 100),
     },
     ...(flushers === undefined ? {} : { flushers }),
     rateLimits: RATES,

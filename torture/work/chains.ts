@@ -40,7 +40,7 @@ export const chains: WorkKind = {
     runChains(
       work,
       work.random.list(12, () => ({
-        hops: work.random.between(8, 24),
+        hops: work.random.between(10, 40),
         options: { priority: priority(work.random), queue: work.random.pick(["main", "side", "bulk"]) },
       })),
     ),
@@ -90,7 +90,7 @@ export const runAhead: WorkKind = {
       work,
       work.random.list(10, () => {
         const { random } = work;
-        const hops = random.between(6, 30);
+        const hops = random.between(10, 40);
         const turns = random.list(hops, (): Turn => {
           if (random.chance(0.8)) return {};
           return random.pick<Turn>([
