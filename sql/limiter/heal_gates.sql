@@ -2,7 +2,7 @@
 --          was committed before the locks were taken.      Indexes: gen_durable_lease, gen_durable_buckets_pkey.
 -- Does:    sets the counters of the keys to what executes, and to the configured limit; adds the shards that a raised
 --          number of shards has brought. Keys under which nothing executes lose all their counters: the next pick makes them
---          anew, full.
+--          anew, full. (The joins: as in lock_buckets.)
 -- Params:  $1 keys text[]: all of their counters are locked.
 -- Returns: gates: how many keys went; healed: how many counters were wrong; added: how many shards were missing.
 -- Locks:   counters that lock_gates has locked. A shard that a pick is just making is not waited for beyond the lock timeout.
@@ -12,16 +12,15 @@ WITH used AS MATERIALIZED (
    WHERE g.status = 'executing' AND g.concurrency_shard >= 0
    GROUP BY g.concurrency_key, g.concurrency_shard
 ), held AS MATERIALIZED (
-  SELECT k.key, c.capacity AS total, c.shards, (k.key IN (SELECT u.key FROM used u)) AS used
+  SELECT 'conc'::text AS kind, k.key, c.capacity AS total, c.shards, (k.key IN (SELECT u.key FROM used u)) AS used
     FROM unnest($1::text[]) AS k (key)
     LEFT JOIN :schema.gen_durable_bucket_configs c ON c.kind = 'conc' AND c.name = split_part(k.key, ':', 1)
 ), swept AS (
   DELETE FROM :schema.gen_durable_buckets b USING held h
-   -- An equality can be joined from either side, and all counters would be read for a few keys.
-   WHERE b.kind = 'conc' AND b.key = ANY (ARRAY[h.key]) AND NOT h.used
+   WHERE b.kind = ANY (ARRAY[h.kind]) AND b.key = h.key AND NOT h.used
   RETURNING b.key
 ), truth AS MATERIALIZED (
-  SELECT s.key, s.shard, s.capacity, coalesce(u.slots, 0) AS slots,
+  SELECT 'conc'::text AS kind, s.key, s.shard, s.capacity, coalesce(u.slots, 0) AS slots,
          (SELECT true FROM :schema.gen_durable_buckets b
            WHERE b.kind = 'conc' AND b.key = s.key AND b.shard = s.shard) AS exists
     FROM (
@@ -43,7 +42,7 @@ WITH used AS MATERIALIZED (
   UPDATE :schema.gen_durable_buckets b
      SET capacity = t.capacity, available = greatest(t.capacity - t.slots, 0), debt = greatest(t.slots - t.capacity, 0)
     FROM truth t
-   WHERE b.kind = 'conc' AND b.key = ANY (ARRAY[t.key]) AND b.shard = ANY (ARRAY[t.shard])
+   WHERE b.kind = ANY (ARRAY[t.kind]) AND b.key = t.key AND b.shard = t.shard
      AND (b.capacity, b.available, b.debt)
          IS DISTINCT FROM (t.capacity, greatest(t.capacity - t.slots, 0), greatest(t.slots - t.capacity, 0))
   RETURNING b.key

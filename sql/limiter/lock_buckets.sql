@@ -3,6 +3,9 @@
 -- Does:    locks the counters of the keys and says what is in them; tokens are refilled up to now, by the database's clock.
 --          Where all of the keys are gates with slots in plenty (at least twice what is wanted of each), and may be drawn on
 --          without a lock, nothing is locked: debit_slots takes them at the end of the pick.
+--          A counter is looked up by its key, once for each row that asks: a plan that was made over a few counters would join
+--          the other way about, and read them all. So what is looked up is a LATERAL subquery that stays one, and where
+--          that cannot be, in an UPDATE, the kind is an element of an array of one, which can be joined from one side only.
 -- Params:  $1 kinds text[] ('conc' or 'rate') and $2 keys text[], distinct pairs. $3 float8: milliseconds that count as
 --          passed beside the real ones (the testing helpers). $4 wanted int[]: slots that candidates want of each, or 0: the
 --          key is locked in any case.
@@ -28,10 +31,11 @@ w AS MATERIALIZED (
 ),
 grabbed AS MATERIALIZED (
   SELECT w.*, b.shard, b.capacity, b.available, b.debt, b.last_refill
-    FROM w JOIN :schema.gen_durable_buckets b ON b.kind = w.kind AND b.key = w.key
-   WHERE NOT w.wide
-   ORDER BY b.kind, b.key, b.shard
-     FOR UPDATE OF b SKIP LOCKED
+    FROM (SELECT * FROM w WHERE NOT w.wide ORDER BY w.kind, w.key) w
+   CROSS JOIN LATERAL (
+     SELECT b.* FROM :schema.gen_durable_buckets b WHERE b.kind = w.kind AND b.key = w.key
+      ORDER BY b.shard
+        FOR UPDATE SKIP LOCKED) b
 ),
 -- What somebody else has locked is told as it was committed. The membership is a hashed lookup; a join of two lists would
 -- compare each with each.
@@ -39,7 +43,9 @@ found AS (
   SELECT g.*, true AS grabbed FROM grabbed g
   UNION ALL
   SELECT w.*, b.shard, b.capacity, b.available, b.debt, b.last_refill, false
-    FROM w LEFT JOIN :schema.gen_durable_buckets b ON b.kind = w.kind AND b.key = w.key
+    FROM w
+    LEFT JOIN LATERAL (
+      SELECT b.* FROM :schema.gen_durable_buckets b WHERE b.kind = w.kind AND b.key = w.key OFFSET 0) b ON true
    WHERE ((w.kind, w.key, b.shard) IN (SELECT g.kind, g.key, g.shard FROM grabbed g)) IS NOT TRUE
 )
 SELECT f.kind, f.key, f.rate, f.total, f.shards, f.shard, f.capacity,

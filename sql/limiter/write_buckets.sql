@@ -1,6 +1,6 @@
 -- Runs:    limiter, after lock_buckets, in the same transaction; only over counters that it locked, or that do not exist.
 -- Does:    writes what an admission has left in them. A counter that does not exist yet is made, already debited; where two
---          picks make the same one, the primary key decides, and the loser begins anew.
+--          picks make the same one, the primary key decides, and the loser begins anew. (The joins: as in lock_buckets.)
 -- Params:  arrays, one entry a counter, by kind, key and shard: $1 kinds text[], $2 keys text[], $3 shards int[],
 --          $4 capacities float8[], $5 available float8[], $6 debts float8[], $7 whether it is made boolean[].
 -- Returns: nothing.
@@ -18,4 +18,4 @@ UPDATE :schema.gen_durable_buckets AS k
    SET capacity = b.capacity, available = b.available, debt = b.debt,
        last_refill = CASE WHEN b.kind = 'rate' THEN greatest(k.last_refill, now()) END
   FROM b
- WHERE NOT b.made AND k.kind = b.kind AND k.key = b.key AND k.shard = b.shard
+ WHERE NOT b.made AND k.kind = ANY (ARRAY[b.kind]) AND k.key = b.key AND k.shard = b.shard

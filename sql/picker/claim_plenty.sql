@@ -144,10 +144,11 @@ patient AS MATERIALIZED (
 locked AS MATERIALIZED (
   SELECT b.kind, b.key, b.shard, d.amount, d.capacity, d.rate
     FROM patient
-   CROSS JOIN draws d
-    JOIN :schema.gen_durable_buckets b ON b.kind = ANY (ARRAY[d.kind]) AND b.key = ANY (ARRAY[d.key]) AND b.shard = ANY (ARRAY[d.shard])
-   ORDER BY b.kind, b.key, b.shard
-     FOR UPDATE OF b
+   CROSS JOIN (SELECT * FROM draws d ORDER BY d.kind, d.key, d.shard) d
+   CROSS JOIN LATERAL (
+     SELECT b.kind, b.key, b.shard FROM :schema.gen_durable_buckets b
+      WHERE b.kind = d.kind AND b.key = d.key AND b.shard = d.shard AND patient.lock_timeout IS NOT NULL
+        FOR UPDATE) b
 ),
 debited AS (
   UPDATE :schema.gen_durable_buckets b
@@ -156,7 +157,7 @@ debited AS (
                                  + l.rate * greatest(extract(epoch FROM now() - b.last_refill)::float8, 0)) END - l.amount,
          last_refill = CASE WHEN l.kind = 'rate' THEN greatest(b.last_refill, now()) END
     FROM locked l
-   WHERE b.kind = ANY (ARRAY[l.kind]) AND b.key = ANY (ARRAY[l.key]) AND b.shard = ANY (ARRAY[l.shard])
+   WHERE b.kind = ANY (ARRAY[l.kind]) AND b.key = l.key AND b.shard = l.shard
      AND b.capacity = l.capacity AND b.debt = 0
      AND CASE WHEN l.kind = 'conc' THEN b.available
               ELSE least(b.capacity, b.available

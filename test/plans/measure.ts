@@ -15,6 +15,8 @@ const PAGES_A_ROW = 120;
 const PAGES_BESIDES = 1_500;
 /** A statement that takes longer has no plan that anybody would want. */
 const TIMEOUT_MS = 10_000;
+/** A plan for all values asks for no value: the ids that it is made with need not be there. */
+const PLANNED_ROWS = 1_000;
 /** Tables of a few rows, which may be read whole. */
 const SMALL_TABLES = ["fsms", "nodes", "gen_durable_bucket_configs"];
 
@@ -56,6 +58,40 @@ export async function measurePlans(database: TestDatabase, options: MeasureOptio
   return broken;
 }
 
+/**
+ * Plans every statement of the engine's own sessions for all values, and keeps the plans: what they become while the table grows is
+ * measured by the function that is returned. A caller's pool keeps none.
+ */
+export async function keepPlans(
+  database: TestDatabase,
+): Promise<(options: MeasureOptions) => Promise<string[]>> {
+  const kept: { name: string; session: pg.Client; as: string }[] = [];
+  const sessions = new Map<Sender, pg.Client>();
+  for (const [index, [name, { sender }]] of Object.entries(HOT).entries()) {
+    if (sender === "client") continue;
+    const session = sessions.get(sender) ?? (await openSession(database, sender, "generic"));
+    sessions.set(sender, session);
+    const as = `hot_${index}`;
+    await session.query(`PREPARE ${as} AS ${statements.get(fileOf(name)).text}`);
+    await session.query(`EXPLAIN ${executeOf(name, 1, PLANNED_ROWS, as)}`);
+    kept.push({ name, session, as });
+  }
+  return async ({ rows, batches, knowledge }) => {
+    const broken: string[] = [];
+    for (const { name, session, as } of kept) {
+      for (const batch of batches) {
+        const complaint = await readPlan(session, executeOf(name, batch, rows, as)).then(
+          (reading) => judge(name, batch, reading),
+          (error: unknown) => String(error),
+        );
+        if (complaint !== undefined) broken.push(`${name}, batch ${batch}, ${knowledge}: ${complaint}`);
+      }
+    }
+    for (const session of sessions.values()) await session.end();
+    return broken;
+  };
+}
+
 async function openSession(
   database: TestDatabase,
   sender: Sender,
@@ -69,10 +105,10 @@ async function openSession(
   return session;
 }
 
-function executeOf(name: string, batch: number, rows: number): string {
+function executeOf(name: string, batch: number, rows: number, as = "hot"): string {
   const params = HOT[name]?.params(batch, rows) ?? [];
   const values = params.map((value) => (value === null ? "NULL" : `'${value.replaceAll("'", "''")}'`));
-  return `EXECUTE hot${values.length === 0 ? "" : ` (${values.join(", ")})`}`;
+  return `EXECUTE ${as}${values.length === 0 ? "" : ` (${values.join(", ")})`}`;
 }
 
 function judge(name: string, batch: number, reading: Reading): string | undefined {
