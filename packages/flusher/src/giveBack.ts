@@ -85,7 +85,9 @@ function groupCopies(rows: readonly LostRow[]): Map<LostRow, LostRow[]> {
     if (known === undefined) byClaim.set(name, [row]);
     else known.push(row);
   }
-  return new Map([...byClaim.values()].flatMap((copies) => copies.slice(0, 1).map((first) => [first, copies])));
+  return new Map(
+    [...byClaim.values()].flatMap((copies) => copies.slice(0, 1).map((first) => [first, copies])),
+  );
 }
 
 type Cancelled = { lost: LostRow; row: LostLockRow };
