@@ -59,6 +59,11 @@ test.each([
   [["list", "--after", "one"], "Expected an instance's id"],
   [["list", "--limit", "10001"], "Expected a whole number from 1 to 10000."],
   [["start", "--port", "99999"], "Expected a whole number from 0 to 65535."],
+  [
+    ["start", "--host", "0.0.0.0"],
+    "--host 0.0.0.0 says where health is served, and no port is stated: add --port <n>",
+  ],
+  [["start", "--port", "0", "--host", ""], "Expected an address, for example 0.0.0.0."],
   [["status", "--embedded", "--database-url", "postgres://x"], "cannot be used with option"],
   [["list", "--config", "nowhere.ts"], "nowhere.ts does not exist"],
 ])("%j is refused with status 2, a reason, and no stack", async (args, reason) => {
@@ -128,6 +133,20 @@ test("in production the folder's own Postgres must be asked for", async () => {
   const { code, stderr } = await runCommand(["start"], { cwd: empty, env: { NODE_ENV: "production" } });
   expect(code).toBe(2);
   expect(stderr).toContain("--embedded");
+});
+
+test("an address to serve health on is nothing without a port, and an empty variable is nothing at all", async () => {
+  const stated = await runCommand(["start"], { cwd: empty, env: { GEN_DURABLE_HOST: "0.0.0.0" } });
+  expect(stated.stderr).toContain(
+    "GEN_DURABLE_HOST=0.0.0.0 says where health is served, and no port is stated",
+  );
+  expect(stated.code).toBe(2);
+  const names = ["GEN_DURABLE_HOST", "GEN_DURABLE_PORT", "GEN_DURABLE_LOG_LEVEL", "GEN_DURABLE_LOG_FORMAT"];
+  const unset = await runCommand(["start"], {
+    cwd: empty,
+    env: { NODE_ENV: "production", ...Object.fromEntries(names.map((name) => [name, ""])) },
+  });
+  expect(unset.stderr).toContain("--embedded");
 });
 
 test("a database that does not answer is a failure, named without its password", async () => {

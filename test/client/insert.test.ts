@@ -343,12 +343,39 @@ test("what a caller gets wrong is refused with code and path, and nothing is wri
   expect(await database.one("SELECT count(*) AS n FROM gen_durable")).toEqual(before);
 });
 
-test("a schema that is not there is named, with what to do", async () => {
+test("a schema that is not there is named by every call, with what to do", async () => {
   const elsewhere = createClient({ url: database.url, schema: 'not "there"' });
-  await expect(elsewhere.insert(counter)).rejects.toMatchObject({
-    code: "ERR_GEN_DURABLE_NOT_MIGRATED",
-    message: expect.stringContaining("gen-durable migrate"),
-  });
+  const tx = await database.session();
+  // As a mapper hands it on.
+  const mapper = {
+    query: (text: string, values: unknown[]) =>
+      database.pool.query(text, values).catch((error: unknown) => {
+        throw new Error("Failed query", { cause: error });
+      }),
+  };
+  const calls = [
+    elsewhere.insert(counter),
+    elsewhere.insert(counter, { tx }),
+    elsewhere.insert(counter, { tx: mapper }),
+    elsewhere.insertByName("counter"),
+    elsewhere.insertMany(counter, [{}, {}]),
+    elsewhere.signal(1, "go"),
+    elsewhere.signal("key", "go", null, { tx: mapper }),
+    elsewhere.signalOrInsert(counter, { correlationKey: "key" }, "go"),
+    elsewhere.cancel(1),
+    elsewhere.retry(1),
+    elsewhere.get(1),
+    elsewhere.list(),
+    elsewhere.waitFor(1),
+  ];
+  for (const answer of await Promise.allSettled(calls))
+    expect(answer).toMatchObject({
+      status: "rejected",
+      reason: {
+        code: "ERR_GEN_DURABLE_NOT_MIGRATED",
+        message: expect.stringContaining("gen-durable migrate"),
+      },
+    });
   await elsewhere.close();
   await expect(elsewhere.insert(counter)).rejects.toMatchObject({ code: "ERR_GEN_DURABLE_CLIENT_CLOSED" });
 });

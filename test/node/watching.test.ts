@@ -5,18 +5,21 @@ import { resolve } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "@jest/globals";
 import { createClient } from "gen-durable";
-import { createAudit } from "../support/audit.js";
+import { createAudit, readAudit } from "../support/audit.js";
 import { createDatabase } from "../support/database.js";
-import { startNode } from "../support/node.js";
-import { counter } from "../support/probes/basic.js";
+import { spawnNode } from "../support/node.js";
+import { counter, hold } from "../support/probes/basic.js";
 import { until } from "../support/until.js";
 
 const run = promisify(execFile);
 
-test("a node serves its health and its counters on loopback", async () => {
+test("a node serves its health and its counters on loopback: not ready before it takes work, nor when it drains", async () => {
   const database = await createDatabase();
   await createAudit(database);
-  const node = await startNode({ database, flags: ["--port", "0"] });
+  const holder = await database.session();
+  await holder.query("BEGIN");
+  await holder.query("LOCK TABLE gen_durable.nodes IN ACCESS EXCLUSIVE MODE");
+  const node = spawnNode({ database, flags: ["--port", "0"], config: { drainTimeoutMs: 1_000 } });
   const { msg } = await node.logged("health is served on");
   const url = msg.slice(msg.indexOf("http"));
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
@@ -25,6 +28,8 @@ test("a node serves its health and its counters on loopback", async () => {
     return { status: response.status, text: await response.text() };
   };
   expect(await read("/healthz")).toEqual({ status: 200, text: "ok\n" });
+  expect(await read("/readyz")).toEqual({ status: 503, text: "executors 0/2, database down, starting\n" });
+  await holder.query("COMMIT");
   await until(async () => (await read("/readyz")).status === 200, { describe: "the node is ready" });
   const client = createClient({ pool: database.pool });
   const { id } = await client.insert(counter, { state: { target: 2 } });
@@ -40,7 +45,14 @@ test("a node serves its health and its counters on loopback", async () => {
   expect(metrics).toMatch(/gen_durable_ready 1\n/);
   expect(metrics).toMatch(/gen_durable_picks_total [1-9]/);
   expect((await read("/elsewhere")).status).toBe(404);
-  await node.stop();
+  await client.insert(hold);
+  await until(async () => (await readAudit(database)).some(({ fsm }) => fsm === "hold"));
+  node.signal("SIGTERM");
+  await until(async () => (await read("/readyz")).status === 503, {
+    describe: "it drains, and is not ready",
+  });
+  expect(await read("/readyz")).toEqual({ status: 503, text: "executors 2/2, database up, draining\n" });
+  await node.exited;
 });
 
 test("TEL-01, TEL-02, TEL-04: a host that starts a node hears of each step, pick and drain, and can stop it", async () => {

@@ -86,6 +86,13 @@ async function run(argv: readonly string[]): Promise<number> {
   }
 }
 
+/** An empty variable states nothing, for the flags that read theirs here as for the configuration. */
+function forgetEmptyVariables(): void {
+  for (const [name, value] of Object.entries(process.env))
+    if (name.startsWith("GEN_DURABLE_") && value === "") delete process.env[name];
+}
+
 process.setSourceMapsEnabled(true);
+forgetEmptyVariables();
 tolerateClosedPipes();
 process.exitCode = await run(process.argv);

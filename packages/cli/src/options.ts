@@ -58,6 +58,12 @@ export function anyInteger(text: string): number {
   return value;
 }
 
+/** An address to listen on. An empty one would mean all of the machine's. */
+export function address(text: string): string {
+  if (text.trim() === "") throw new InvalidArgumentError("Expected an address, for example 0.0.0.0.");
+  return text;
+}
+
 /** A time: ISO 8601, with a zone or in this machine's. */
 export function time(text: string): Date {
   const value = new Date(text);

@@ -3,11 +3,12 @@
 import { type Command, Option } from "commander";
 import { monotonicMs } from "#core/clock.js";
 import type { GenDurableConfig } from "#core/config/config.js";
+import { UsageError } from "#core/errors.js";
 import { EXIT } from "../exit.js";
 import type { LogFormat } from "../logs.js";
 import type { LogLevel, NodeLog } from "../node/log.js";
 import type { RunningNode } from "../node/run.js";
-import { type DatabaseFlags, examples, integer, newCommand, withDatabase } from "../options.js";
+import { address, type DatabaseFlags, examples, integer, newCommand, withDatabase } from "../options.js";
 
 interface StartFlags extends DatabaseFlags {
   workers?: number;
@@ -60,7 +61,9 @@ export function startCommand(): Command {
         .env("GEN_DURABLE_PORT"),
     )
     .addOption(
-      new Option("--host <address>", "where --port listens, if not on 127.0.0.1").env("GEN_DURABLE_HOST"),
+      new Option("--host <address>", "where --port listens, if not on 127.0.0.1")
+        .argParser(address)
+        .env("GEN_DURABLE_HOST"),
     )
     .option("--drain-timeout-ms <ms>", "how long running steps may take when the node stops", integer(0))
     .addOption(
@@ -77,7 +80,8 @@ export function startCommand(): Command {
     .action(start);
 }
 
-async function start(flags: StartFlags): Promise<void> {
+async function start(flags: StartFlags, command: Command): Promise<void> {
+  requirePort(flags, command.getOptionValueSource("host") === "env" ? "GEN_DURABLE_HOST=" : "--host ");
   const { createLog } = await import("../logs.js");
   const log = createLog({
     ...(flags.logLevel === undefined ? {} : { level: flags.logLevel }),
@@ -98,6 +102,16 @@ async function start(flags: StartFlags): Promise<void> {
   process.exit(end.clean ? EXIT.ok : EXIT.failure);
 }
 
+/** Whoever states an address expects to be served there; without a port nothing would be. @throws UsageError INVALID_OPTION */
+function requirePort({ host, port }: StartFlags, stated: string): void {
+  if (host === undefined || port !== undefined) return;
+  throw new UsageError(
+    "INVALID_OPTION",
+    `${stated}${host} says where health is served, and no port is stated: add --port <n> (GEN_DURABLE_PORT; 0 for a free one), or state no host`,
+    { path: "host" },
+  );
+}
+
 async function startFrom(flags: StartFlags, log: NodeLog, signal: AbortSignal): Promise<RunningNode> {
   const { startNode } = await import("../node.js");
   const { shortPath } = await import("../compile.js");
@@ -113,7 +127,7 @@ async function startFrom(flags: StartFlags, log: NodeLog, signal: AbortSignal): 
   const config = file.value as GenDurableConfig;
   const { workers, queues, instance, reaper, gc, drainTimeoutMs, port, host } = flags;
   try {
-    const node = await startNode(config, {
+    return await startNode(config, {
       folder: file.folder,
       ...(file.path === undefined ? {} : { configFile: file.path }),
       migrate: flags.migrate,
@@ -123,8 +137,6 @@ async function startFrom(flags: StartFlags, log: NodeLog, signal: AbortSignal): 
       flags: { ...settingFlags(flags), workers, queues, instance, reaper, gc, drainTimeoutMs },
       log,
     });
-    if (node.healthUrl !== undefined) log.write("info", `health is served on ${node.healthUrl}`);
-    return node;
   } catch (error) {
     throw namingFile(file.path, error);
   }

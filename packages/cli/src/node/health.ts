@@ -1,5 +1,5 @@
 // Health: what an orchestrator asks of a node over HTTP. /healthz: the process turns. /readyz: it does its work, that is,
-// all executor threads are ready and the database answers. /metrics: counters in Prometheus's text format.
+// it has started and does not drain, all executor threads are ready and the database answers. /metrics: counters in Prometheus's text format.
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,6 +9,8 @@ export interface NodeHealth {
   executorsReady: number;
   executorsWanted: number;
   databaseUp: boolean;
+  /** It takes no work yet: it waits for its database, migrates, or loads its modules. */
+  isStarting: boolean;
   isDraining: boolean;
   /** Counts since the start, by metric name without its prefix. */
   counters: Readonly<Record<string, number>>;
@@ -21,7 +23,8 @@ export interface HealthServer {
 }
 
 export function isReady(health: NodeHealth): boolean {
-  return health.databaseUp && !health.isDraining && health.executorsReady >= health.executorsWanted;
+  const { databaseUp, isStarting, isDraining, executorsReady, executorsWanted } = health;
+  return databaseUp && !isStarting && !isDraining && executorsReady >= executorsWanted;
 }
 
 /** Serves the node's health on `host:port`. @throws when the port cannot be taken. */
@@ -100,6 +103,7 @@ function describe(health: NodeHealth): string {
     `executors ${health.executorsReady}/${health.executorsWanted}`,
     `database ${health.databaseUp ? "up" : "down"}`,
   ];
+  if (health.isStarting) parts.push("starting");
   if (health.isDraining) parts.push("draining");
   return parts.join(", ");
 }

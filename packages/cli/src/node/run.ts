@@ -4,6 +4,7 @@
 // N2  Crash-only: a coordinator or flusher that fails unexpectedly ends the process with status 1 and a last log line;
 //     leases and the node's death return what it held.
 // N3  A drain ends within twice `drainTimeoutMs`, whatever the database does.
+// N4  Whoever asks for its health is answered from before the database is touched: starting is "not ready", no silence.
 
 import { setTimeout as delay } from "node:timers/promises";
 import type { MessagePort } from "node:worker_threads";
@@ -104,7 +105,8 @@ class NodeProcess implements RunningNode {
     this.#health = {
       executorsReady: 0,
       executorsWanted: options.settings.workers,
-      databaseUp: true,
+      databaseUp: false,
+      isStarting: true,
       isDraining: false,
       counters: {},
     };
@@ -155,14 +157,16 @@ class NodeProcess implements RunningNode {
     const { settings, health } = this.#options;
     try {
       const { migrate, databaseText, signal, log } = this.#options;
-      await prepareSchema({ database: settings.database, databaseText, migrate, log, signal });
-      await this.#heartbeat.start();
       if (health !== undefined) {
         this.#healthServer = await serveHealth({
           ...health,
           read: () => ({ ...this.#health, counters: this.#counters.read() }),
         });
+        log.write("info", `health is served on ${this.#healthServer.url}`);
       }
+      await prepareSchema({ database: settings.database, databaseText, migrate, log, signal });
+      await this.#heartbeat.start();
+      this.#health = { ...this.#health, databaseUp: true };
       await this.#startCoordinator();
     } catch (error) {
       this.#phase = "ended";
@@ -173,6 +177,7 @@ class NodeProcess implements RunningNode {
       throw error;
     }
     this.#phase = "running";
+    this.#health = { ...this.#health, isStarting: false };
     this.#observe();
     this.#heartbeat.watchCoordinator();
     this.#options.log.write("info", "the node is running", {

@@ -123,7 +123,14 @@ export class Session implements Querier {
       );
     }
     return {
-      run: async (path, values) => rowsOf(await tx.query(this.#statements.get(path).text, [...values])),
+      run: async (path, values) => {
+        const { text } = this.#statements.get(path);
+        // Everything else stays the driver's own: whoever owns the transaction repeats it by the driver's codes.
+        const answer = await tx.query(text, [...values]).catch((error: unknown) => {
+          throw isMissing(error) ? notMigrated(error, this.schema) : error;
+        });
+        return rowsOf(answer);
+      },
     };
   }
 
@@ -326,17 +333,32 @@ function rowsOf(answer: { rows: unknown[] }): TextRow[] {
   return answer.rows as TextRow[];
 }
 
+/** A mapper's own error may have the driver's as its cause, and that one another. */
+const CAUSES_MAX = 5;
+
+/** Whether a table of ours, or the schema itself, is not there. */
+function isMissing(error: unknown): boolean {
+  let it = error as { code?: unknown; cause?: unknown } | null | undefined;
+  for (let depth = 0; depth < CAUSES_MAX && typeof it === "object" && it !== null; depth++) {
+    if (it.code === "42P01" || it.code === "3F000") return true;
+    it = it.cause as typeof it; // whatever it is, the loop looks
+  }
+  return false;
+}
+
+function notMigrated(error: unknown, schema: string): UsageError {
+  return new UsageError(
+    "NOT_MIGRATED",
+    `the schema ${quoteIdentifier(schema)} is not there: run \`gen-durable migrate\`, or start a node once`,
+    { schema, cause: error },
+  );
+}
+
 /** Makes a driver's error one of ours where the engine knows what it means; leaves others as they are. */
 function explain(error: unknown, schema: string): unknown {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code === "string" && code.startsWith("ERR_GEN_DURABLE_")) return error;
-  if (code === "42P01" || code === "3F000") {
-    return new UsageError(
-      "NOT_MIGRATED",
-      `the schema ${quoteIdentifier(schema)} is not there: run \`gen-durable migrate\`, or start a node once`,
-      { schema, cause: error },
-    );
-  }
+  if (isMissing(error)) return notMigrated(error, schema);
   if (isPoolerCollision(error)) return new UsageError("POOLER", adviceFor(error) ?? "", { cause: error });
   if (isPoolBusy(error)) return new TransientError("POOL_BUSY", POOL_BUSY, { cause: error });
   const message = messageWithAdvice(error);
