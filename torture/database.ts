@@ -28,10 +28,30 @@ export class Database {
   }
 
   /** Runs one statement; again when its connection was lost. */
-  async query<R extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+  query<R extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+    return this.#insist(async () => (await this.pool.query<R>(text, [...values])).rows);
+  }
+
+  /** Runs `body` over one connection; from its beginning again when that was lost. */
+  session<T>(body: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    return this.#insist(async () => {
+      const client = await this.pool.connect();
+      // A connection that is lost between two statements.
+      const onError = (): void => undefined;
+      client.on("error", onError);
+      try {
+        return await body(client);
+      } finally {
+        client.off("error", onError);
+        client.release();
+      }
+    });
+  }
+
+  async #insist<T>(body: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
-        return (await this.pool.query<R>(text, [...values])).rows;
+        return await body();
       } catch (error) {
         if (!isLost(error)) throw error;
         await sleep(AGAIN_MS);

@@ -18,6 +18,8 @@ const server = await Server.start({
     track_commit_timestamp: "on",
     // Whoever is gone without a word is noticed in seconds.
     tcp_keepalives_idle: 5,
+    // Deadlocks are told before the engine's lock timeouts part them.
+    deadlock_timeout: "50ms",
     max_connections: 200,
   },
 });

@@ -106,9 +106,7 @@ async function torture(options: RunOptions, frame: Frame): Promise<RunResult> {
   const url = await createDatabase(keeper.url, engine, folder, configOf(seed, 0));
   const database = new Database(url);
   cleanUps.push(() => database.close());
-  const client = await database.pool.connect();
-  await createRecords(client);
-  client.release();
+  await database.session(createRecords);
 
   const ledger = new Ledger(journal);
   const fleet = new Fleet({ seed, engine, keeper, ledger, url, folder, journal });
@@ -150,6 +148,12 @@ async function torture(options: RunOptions, frame: Frame): Promise<RunResult> {
       query: database.query.bind(database) as unknown as typeof database.pool.query,
     },
   });
+  // R2: a run that fails gives out no more work and does no more harm.
+  cleanUps.push(async () => {
+    load.close();
+    over.abort();
+    await storm.calm();
+  });
   const scene = (isQuiet: boolean): CheckScene => ({
     query: (text, values) => database.query(text, values),
     serverLog: keeper.log(),
@@ -159,12 +163,7 @@ async function torture(options: RunOptions, frame: Frame): Promise<RunResult> {
     isQuiet,
   });
   const judgeNow = async (isQuiet: boolean): Promise<Judgement[]> => {
-    const client = await database.pool.connect();
-    try {
-      await ledger.write(client);
-    } finally {
-      client.release();
-    }
+    await database.session((client) => ledger.write(client));
     return judge(scene(isQuiet));
   };
 

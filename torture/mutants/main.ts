@@ -49,7 +49,7 @@ async function torture(mutant: Mutant): Promise<{ noticed: number[]; seconds: nu
     const result = await run({
       engine,
       seed: Number(values.seed),
-      seconds: SECONDS_MAX,
+      seconds: mutant.seconds ?? SECONDS_MAX,
       kinds: WORK_KINDS.filter(({ name }) => mutant.work === undefined || mutant.work.includes(name)),
       faults: FAULT_KINDS.filter(({ name }) => mutant.faults === undefined || mutant.faults.includes(name)),
       faultGapMs: 1_500,

@@ -24,6 +24,8 @@ export interface Mutant {
   faults?: readonly string[];
   nodes?: number;
   sizeMax?: number;
+  /** How long its work is given out; absent: until it is noticed. For what only the end of a run can tell. */
+  seconds?: number;
 }
 
 /** Makes the mutant; whoever uses it removes it. */

@@ -318,4 +318,163 @@ export const MUTANTS: readonly Mutant[] = [
     work: ["ahead"],
     faults: [],
   },
+  {
+    name: "hasty-answer",
+    about: "a signal is answered before it is committed",
+    changes: [
+      {
+        file: "core/client/session.js",
+        from: '            if (opened.stated === "")\n',
+        to: `            if (path === "client/deliver_signals") {
+                const client = await opened.pool.connect();
+                try {
+                    await client.query(command("BEGIN"));
+                    const rows = rowsOf(await client.query(query));
+                    setTimeout(() => client.query(command("COMMIT")).then(() => client.release(), () => client.release(true)), 60);
+                    return rows;
+                }
+                catch (error) {
+                    client.release(true);
+                    throw error;
+                }
+            }
+            if (opened.stated === "")\n`,
+      },
+    ],
+    noticedBy: [1],
+    work: ["wait"],
+    faults: ["callers reset", "postgres killed"],
+  },
+  {
+    name: "unkept-commit",
+    about: "commits do not wait for the disk",
+    changes: [
+      {
+        file: "sql/node/state_session.sql",
+        from: "  ('jit', 'off'),\n",
+        to: "  ('jit', 'off'), ('synchronous_commit', 'off'),\n",
+      },
+    ],
+    noticedBy: [1],
+    work: ["wait", "timer"],
+    faults: ["postgres killed", "postgres stopped at once"],
+  },
+  {
+    name: "no-reaper",
+    about: "a claim whose node is gone is never taken back",
+    changes: [
+      {
+        file: "sql/reaper/lock_expired.sql",
+        from: " WHERE g.status = 'executing'\n   AND CASE",
+        to: " WHERE g.status = 'executing' AND false\n   AND CASE",
+      },
+    ],
+    noticedBy: [10],
+    work: ["slow", "chain"],
+    faults: ["node killed"],
+    seconds: 20,
+  },
+  {
+    name: "late-timeout",
+    about: "an await's deadline is a year too late",
+    changes: [
+      {
+        file: APPLY,
+        from: "await_deadline = CASE WHEN b.kind = 'await' AND b.found IS NULL THEN b.due END",
+        to: "await_deadline = CASE WHEN b.kind = 'await' AND b.found IS NULL THEN b.due + interval '1 year' END",
+      },
+    ],
+    noticedBy: [10],
+    work: ["identity", "cancel"],
+    faults: [],
+    seconds: 10,
+  },
+  {
+    name: "forgotten-deferral",
+    about: "an outcome that is put off is not looked at again",
+    changes: [
+      {
+        file: "flusher/flusher.js",
+        from: "this.#arrivals.putOff(arrival, reason, endedAtMs);",
+        to: "",
+      },
+    ],
+    noticedBy: [10],
+    work: ["wait", "pack", "upsert", "family"],
+    faults: [],
+    seconds: 20,
+  },
+  {
+    name: "unlocked-parent",
+    about: "ended children are counted off parents that are not locked with them",
+    changes: [
+      {
+        file: "flusher/lock.js",
+        from: "[...outcomes.map(({ id }) => id), ...parents]",
+        to: "outcomes.map(({ id }) => id)",
+      },
+    ],
+    noticedBy: [11],
+    work: ["family"],
+    faults: [],
+    nodes: 3,
+  },
+  {
+    name: "rows-as-they-come",
+    about: "a flush waits for its rows and their parents in the order of its batch",
+    changes: [
+      {
+        file: "sql/flusher/lock_batch.sql",
+        from: "  ORDER BY g.id\n  FOR NO KEY UPDATE OF g SKIP LOCKED\n",
+        to: "  ORDER BY array_position($1::bigint[], g.id)\n  FOR NO KEY UPDATE OF g\n",
+      },
+    ],
+    noticedBy: [11],
+    work: ["family"],
+    faults: [],
+    nodes: 3,
+  },
+  {
+    name: "slots-as-they-come",
+    about: "freed gate slots are given back in the order of the batch",
+    changes: [
+      {
+        file: "sql/flusher/credit_slots.sql",
+        from: "AS f (key, shard, slots) ORDER BY f.key, f.shard) f",
+        to: "AS f (key, shard, slots)) f",
+      },
+    ],
+    noticedBy: [11],
+    work: ["gate"],
+    faults: [],
+    nodes: 3,
+  },
+  {
+    name: "slot-of-a-chain-freed",
+    about: "a chain that runs on gives its gate slot back and keeps it",
+    changes: [
+      {
+        file: "flusher/riders.js",
+        from: 'slot !== null && (transition.kind !== "inline" || transition.setsKey === true)',
+        to: "slot !== null",
+      },
+    ],
+    noticedBy: [5],
+    work: ["ahead"],
+    faults: [],
+  },
+  {
+    name: "told-twice",
+    about: "a lost row that is told of twice gives its gate slot back twice",
+    changes: [
+      {
+        file: "flusher/giveBack.js",
+        from: "const name = `${row.id} ${row.claim}`;",
+        to: "const name = `${row.id} ${row.claim} ${byClaim.size}`;",
+      },
+    ],
+    noticedBy: [5],
+    work: ["ahead", "gate"],
+    faults: ["thread exits", "thread blocked"],
+  },
 ];
