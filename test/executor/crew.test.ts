@@ -165,6 +165,12 @@ describe("threads that live", () => {
     expect(await rig.outcomeOf(id as number)).toEqual({ kind: "done", result: '"slept"' });
   });
 
+  test("W3: a chain's step is judged by its own time limit, also before the crew has heard of it", async () => {
+    const [id] = rig.run("relaxing", [{ ms: 1_300 }]);
+    expect(await rig.outcomeOf(id as number)).toEqual({ kind: "done", result: '"slept"' });
+    expect(rig.continued).toMatchObject([{ to: { step: "rest" } }]);
+  });
+
   test("with one thread, quarantined and ordinary rows take turns", () =>
     withRig({ workers: 1, queues: { default: 10 } }, async (rig) => {
       const suspects = rig.run("sleeper", many(5, { ms: 20 }), { crashes: 1 });

@@ -8,7 +8,7 @@ import { monotonicMs } from "#core/clock.js";
 import { Ledger } from "#core/ledger.js";
 import { type OutcomeBatch, unpackOutcomes } from "#core/protocol/codec.js";
 import type { CatalogueEntry, ExecutorLog, WireError } from "#core/protocol/executor.js";
-import type { LostRow } from "#core/protocol/flusher.js";
+import type { ContinuedRow, LostRow, ToRunner } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 import type { NodeSettings } from "#core/settings.js";
@@ -41,6 +41,8 @@ export class Rig {
   readonly outcomes = new Map<number, WireOutcome>();
   /** Ids in the order of their outcomes. */
   readonly order: number[] = [];
+  /** Commits of chains, which the test tells the crew of when it likes. */
+  readonly continued: { held: HeldRow; to: ContinuedRow }[] = [];
   /** For each batch of outcomes, how many. */
   readonly batches: number[] = [];
   readonly lost: LostRow[] = [];
@@ -122,7 +124,8 @@ export class Rig {
         },
         attach: (thread, session, ports) => {
           this.sessions.push({ thread, session });
-          ports[0]?.on("message", (batch: OutcomeBatch) => this.#receive(thread, batch));
+          const [port] = ports;
+          port?.on("message", (batch: OutcomeBatch) => this.#receive(thread, port, batch));
         },
         health: (ready, wanted) => {
           this.health.push({ ready, wanted });
@@ -229,16 +232,36 @@ export class Rig {
     });
   }
 
-  #receive(thread: number, batch: OutcomeBatch): void {
+  #receive(thread: number, port: MessagePort, batch: OutcomeBatch): void {
     const outcomes = unpackOutcomes(batch);
     this.batches.push(outcomes.length);
     this.ledger.outcomesArrive(thread, 0, outcomes.length);
     for (const outcome of outcomes) {
+      if (this.#runsAhead(port, outcome)) continue;
       if (this.outcomes.has(outcome.id)) throw new Error(`a second outcome of ${outcome.id}`);
       this.outcomes.set(outcome.id, outcome);
       this.order.push(outcome.id);
       this.held.release(outcome.seat, outcome.generation);
     }
+  }
+
+  /** What a flusher does after the commit of a chain's step: it tells the thread, and the coordinator. */
+  #runsAhead(port: MessagePort, { seat, generation, visit, decision }: WireOutcome): boolean {
+    if (decision.kind !== "next" || !decision.inline) return false;
+    const held = this.held.at(seat, generation);
+    if (held === undefined) return false;
+    const { step, key } = decision;
+    this.continued.push({
+      held,
+      to: { seat, generation, step, visit: visit + 1, key, needsAdmission: false },
+    });
+    this.ledger.chain(seat, generation, monotonicMs());
+    port.postMessage({
+      type: "committed",
+      tenancies: [seat, generation],
+      inputs: [],
+    } satisfies ToRunner);
+    return true;
   }
 
   /** What flusher and claim do in the database: keep what arrived, return the rest with a crash. */

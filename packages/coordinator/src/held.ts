@@ -26,8 +26,6 @@ export interface HeldRow {
   dispatchedAtMs: number;
   /** Why its `ctx.signal` is to abort, null for no reason; written by the crew. */
   abortion: AbortReason | null;
-  /** The step's own time limit, null for none; written by the crew. */
-  timeoutMs: number | null;
   /** H3. The thread has run more than one step of it under this claim. */
   isChain: boolean;
   /** Whether limits have to admit the chain's next step; what they have given is lost when the step does not begin. */
@@ -81,7 +79,6 @@ export class HeldTable {
       thread: null,
       dispatchedAtMs: 0,
       abortion: null,
-      timeoutMs: null,
       isChain: false,
       admission: "none",
     };

@@ -18,6 +18,8 @@
 //     can be taken back.
 // L5  A row is chained by its flusher, after the commit and before anybody hears of it: whoever finds the mark knows that
 //     what the row's thread was sent is not what stands in the database any more, and that no step of it has begun.
+// L6  A time limit is that of the step which runs: its thread writes it after begin(), and it is none before. So nobody holds a
+//     step to the limit of the one before it, whatever he has not heard of yet.
 
 import { InvariantError } from "./errors.js";
 
@@ -51,6 +53,7 @@ export class Ledger {
   readonly #marks: Int32Array;
   readonly #begunAtMs: Float64Array;
   readonly #trustedUntilMs: Float64Array;
+  readonly #limitMs: Float64Array;
   readonly #permits: Int32Array;
   readonly #ticks: Int32Array;
   readonly #onTheWay: Int32Array;
@@ -65,7 +68,7 @@ export class Ledger {
       shape.threads * shape.flushers +
       shape.flushers +
       1;
-    return new Ledger({ ...shape, buffer: new SharedArrayBuffer(SEATS_MAX * 16 + words * 4) });
+    return new Ledger({ ...shape, buffer: new SharedArrayBuffer(SEATS_MAX * 24 + words * 4) });
   }
 
   constructor(memory: LedgerMemory) {
@@ -84,6 +87,7 @@ export class Ledger {
     };
     this.#begunAtMs = floats(SEATS_MAX);
     this.#trustedUntilMs = floats(SEATS_MAX);
+    this.#limitMs = floats(SEATS_MAX);
     this.#marks = ints(SEATS_MAX);
     this.#permits = ints(threads * queues);
     this.#ticks = ints(threads);
@@ -101,6 +105,7 @@ export class Ledger {
     const generation = ((mark >>> STATE_BITS) + 1) & GENERATION_MASK;
     this.#trustedUntilMs[seat] = trustedUntilMs;
     this.#begunAtMs[seat] = 0;
+    this.#limitMs[seat] = 0;
     Atomics.store(this.#marks, seat, (generation << STATE_BITS) | ASSIGNED);
     return generation;
   }
@@ -118,6 +123,7 @@ export class Ledger {
   /** L5. The outcome of an ended row is committed and its next step is to run under the same claim; it waits from `nowMs`. */
   chain(seat: number, generation: number, nowMs: number): void {
     if (Atomics.load(this.#marks, seat) !== ((generation << STATE_BITS) | ENDED)) return;
+    this.#limitMs[seat] = 0;
     this.#begunAtMs[seat] = nowMs;
     this.#change(seat, generation, ENDED, CHAINED);
   }
@@ -152,9 +158,27 @@ export class Ledger {
     return Atomics.load(this.#marks, seat) === ((generation << STATE_BITS) | ASSIGNED);
   }
 
-  /** User code of a begun row starts anew: its `handle`. Time limits count from here. Called by the row's thread only. */
-  beginAgain(seat: number, nowMs: number): void {
-    this.#begunAtMs[seat] = nowMs;
+  /** User code of a begun row starts anew: its `handle`. Time limits count from here. Nothing where the tenancy is over. */
+  beginAgain(seat: number, generation: number, nowMs: number): void {
+    if (this.#isBegun(seat, generation)) this.#begunAtMs[seat] = nowMs;
+  }
+
+  /** L6. The step that has begun must not run for longer, milliseconds. Nothing where the tenancy is over. */
+  limit(seat: number, generation: number, limitMs: number): void {
+    if (this.#isBegun(seat, generation)) this.#limitMs[seat] = limitMs;
+  }
+
+  /** L6. Whether the seat's user code has run for `graceMs` more than it may. Asked of a begun row. */
+  isPastLimit(seat: number, graceMs: number, nowMs: number): boolean {
+    // In this order: a limit that is read of an earlier step meets a later begin, never the other way round.
+    const limitMs = this.limitMs(seat);
+    const begunAtMs = this.begunAtMs(seat);
+    return limitMs > 0 && begunAtMs > 0 && nowMs > begunAtMs + limitMs + graceMs;
+  }
+
+  /** L6. 0: none. */
+  limitMs(seat: number): number {
+    return this.#limitMs[seat] ?? 0;
   }
 
   mark(seat: number): SeatMark {
@@ -179,6 +203,10 @@ export class Ledger {
     if (Atomics.load(this.#marks, seat) !== ((generation << STATE_BITS) | state)) return false;
     this.#begunAtMs[seat] = nowMs;
     return this.#change(seat, generation, state, BEGUN);
+  }
+
+  #isBegun(seat: number, generation: number): boolean {
+    return Atomics.load(this.#marks, seat) === ((generation << STATE_BITS) | BEGUN);
   }
 
   #change(seat: number, generation: number, from: number, to: number): boolean {

@@ -154,7 +154,7 @@ export class Session implements RunListener {
   handling(run: StepRun): void {
     const running = this.#running.get(run);
     if (running === undefined || run.timeoutMs === null) return;
-    this.#ledger.beginAgain(run.row.seat, this.#now());
+    this.#ledger.beginAgain(run.row.seat, run.row.generation, this.#now());
     this.#limit(run, running);
   }
 
@@ -358,6 +358,7 @@ export class Session implements RunListener {
     const { timeoutMs } = run;
     // A longer one would fire at once; no thread lives that long between two deployments.
     if (timeoutMs === null || timeoutMs > TIMER_MS_MAX) return;
+    this.#ledger.limit(run.row.seat, run.row.generation, timeoutMs);
     clearTimeout(running.timer);
     running.timer = setTimeout(() => run.abort("timeout"), timeoutMs);
   }

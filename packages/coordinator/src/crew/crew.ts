@@ -104,9 +104,8 @@ export class Crew {
       const member = row.thread === null ? undefined : this.#members[row.thread];
       if (member === undefined) continue;
       member.chains.add(row);
-      row.timeoutMs = this.#limits.of(row.row);
-      if (row.timeoutMs === null) member.limited.delete(row);
-      else member.limited.add(row);
+      if (this.#limits.has(row.row)) member.limited.add(row);
+      else member.limited.delete(row);
     }
   }
 
@@ -352,7 +351,8 @@ export class Crew {
         lost: lost.length,
       });
     if (session !== undefined) events.lost(member.index, session, lost);
-    for (const row of timedOut) row.row.verdict = { type: "timed_out", timeoutMs: row.timeoutMs ?? 0 };
+    for (const row of timedOut)
+      row.row.verdict = { type: "timed_out", timeoutMs: ledger.limitMs(row.row.seat) };
     // What the table has of a chain is not what its last commit made of it.
     const outdated = timedOut.filter(({ isChain }) => isChain);
     if (outdated.length > 0) events.outdated(outdated);

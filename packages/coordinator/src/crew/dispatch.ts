@@ -126,8 +126,7 @@ export class Dispatch {
   #choose(member: Member, held: HeldRow, nowMs: number): void {
     held.thread = member.index;
     held.dispatchedAtMs = nowMs;
-    held.timeoutMs = this.#limits.of(held.row);
-    if (held.timeoutMs !== null) member.limited.add(held);
+    if (this.#limits.has(held.row)) member.limited.add(held);
     member.lane(held.queueIndex).push(held);
     // A loop that had nothing to do did not turn.
     if (member.outstanding === 0) member.tickedAtMs = nowMs;

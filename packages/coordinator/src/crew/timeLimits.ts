@@ -1,25 +1,23 @@
-// TimeLimits: which steps have a time limit, as their definitions say.
+// TimeLimits: which steps have a time limit, as their definitions say. How long it is stands in the ledger, while the step runs.
 
 import type { CatalogueEntry } from "#core/protocol/executor.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
 
 export class TimeLimits {
-  readonly #byFsm = new Map<string, Map<number, Map<string, number>>>();
+  readonly #byFsm = new Map<string, Map<number, Set<string>>>();
 
   learn(catalogue: readonly CatalogueEntry[]): void {
     for (const { name, version, steps } of catalogue) {
-      for (const { name: step, timeoutMs } of steps) {
-        if (timeoutMs === null) continue;
-        const versions = this.#byFsm.get(name) ?? new Map<number, Map<string, number>>();
-        const limits = versions.get(version) ?? new Map<string, number>();
-        this.#byFsm.set(name, versions.set(version, limits.set(step, timeoutMs)));
-      }
+      const limited = steps.filter(({ timeoutMs }) => timeoutMs !== null).map((step) => step.name);
+      if (limited.length === 0) continue;
+      const versions = this.#byFsm.get(name) ?? new Map<number, Set<string>>();
+      this.#byFsm.set(name, versions.set(version, new Set(limited)));
     }
   }
 
-  /** Milliseconds, or null where the row's step has no limit. */
-  of(row: ClaimedRow): number | null {
-    if (this.#byFsm.size === 0) return null;
-    return this.#byFsm.get(row.fsm)?.get(row.version)?.get(row.step) ?? null;
+  /** Whether the row's step has a limit. */
+  has(row: ClaimedRow): boolean {
+    if (this.#byFsm.size === 0) return false;
+    return this.#byFsm.get(row.fsm)?.get(row.version)?.has(row.step) ?? false;
   }
 }

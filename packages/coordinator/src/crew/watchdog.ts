@@ -4,7 +4,8 @@
 //     thread's loop is blocked and another's is not.
 // W2  A thread with an overdue step takes no new work. It is ended when only overdue steps are left in it, when its
 //     neighbours have had their time, or at once when its loop is blocked. A step that ends by itself absolves it.
-// W3  An overdue row is judged by its mark and its tenancy, so that an ended step is never called overdue.
+// W3  An overdue row is judged by its mark, its tenancy, and the limit that its thread has written, so that neither an ended step
+//     is called overdue nor the next one of its chain, which nobody has told of yet.
 
 import { monotonicMs } from "#core/clock.js";
 import type { Ledger } from "#core/ledger.js";
@@ -178,8 +179,6 @@ export class Watchdog {
 }
 
 /** Whether a begun row has had its time and its grace. */
-export function isOverdue(held: HeldRow, ledger: Ledger, nowMs: number): boolean {
-  if (held.timeoutMs === null) return false;
-  const begunAtMs = ledger.begunAtMs(held.row.seat);
-  return begunAtMs > 0 && nowMs > begunAtMs + held.timeoutMs + TIMEOUT_GRACE_MS;
+export function isOverdue({ row }: HeldRow, ledger: Ledger, nowMs: number): boolean {
+  return ledger.isPastLimit(row.seat, TIMEOUT_GRACE_MS, nowMs);
 }
