@@ -3,10 +3,13 @@ import { count, findings, type Invariant } from "./invariant.js";
 /** A node that marks a row lets it begin at once, if it lives. */
 const MARK_MS = 20_000;
 
+/** Troubles in which a node that lives may be away between the mark and the beginning for longer than its lease. */
+const AWAY = ["stopped", "connections black-holed", "database down", "commits slow", "everything slow"];
+
 /**
  * Crashes: user code writes a line to a file before it does anything else, so what has begun is known. One exception: where
  * the loss of a whole node must be known (suspects, and steps that must not run twice), the table says that a row begins
- * before it does, and a node that dies in between is judged by that.
+ * before it does, and a node that dies in between, or is away until its lease is over, is judged by that.
  */
 export const crashes: Invariant = {
   number: 12,
@@ -23,8 +26,11 @@ export const crashes: Invariant = {
                              AND b.pid = n.pid)
           AND NOT (h.reaps > h.was_reaps AND h.was_marked_at IS NOT NULL
                    AND (h.was_reaps > 0 OR h.was_crashes > 0 OR h.fsm = 'guarded')
-                   AND EXISTS (SELECT FROM torture.ends e WHERE e.pid = n.pid
-                                  AND e.at BETWEEN h.was_marked_at AND h.was_marked_at + interval '${MARK_MS} ms'))`,
+                   AND (EXISTS (SELECT FROM torture.ends e WHERE e.pid = n.pid
+                                   AND e.at BETWEEN h.was_marked_at AND h.was_marked_at + interval '${MARK_MS} ms')
+                        OR EXISTS (SELECT FROM torture.troubles t WHERE (t.pid = n.pid OR t.pid IS NULL) AND t.kind = ANY ($1::text[])
+                                      AND t.from_at < h.at AND t.to_at > h.was_marked_at)))`,
+      [AWAY],
     ),
   }),
 };

@@ -2,8 +2,8 @@
 // MK1  A row is marked when a slot is free for it, not when it is claimed: what waits in line has not begun.
 // MK2  A row that cannot be marked because somebody has locked it is tried again; one that is lost is let go by the
 //      lease heartbeat.
-// MK3  A row that runs in quarantine is marked when the quarantine is free. Otherwise the death of the node would charge
-//      a crash to every row that waits there for its turn.
+// MK3  A row that runs in quarantine is marked when the quarantine is free, and no row of another queue is being marked for it.
+//      Otherwise the death of the node would charge a crash to every row that waits there for its turn.
 
 import type { HeldRow, HeldTable } from "./held.js";
 

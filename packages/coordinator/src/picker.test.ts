@@ -12,7 +12,7 @@ import { StepRules } from "./stepRules.js";
 const statements = { get: (path: string): Statement => ({ name: path, text: "" }) } as unknown as Statements;
 
 /** A queue in memory: a table of `backlog` rows, a crew of `concurrency` slots, and a picker between them. */
-function rig(more: Partial<PickerOptions> = {}) {
+function rig(more: Partial<PickerOptions> = {}, quarantine = { isReserved: false }) {
   const concurrency = more.concurrency ?? 10;
   const ledger = Ledger.create({ threads: 1, queues: 1, flushers: 1 });
   const held = new HeldTable(ledger);
@@ -25,6 +25,9 @@ function rig(more: Partial<PickerOptions> = {}) {
     crashed: false,
     isQuarantineFree: true,
     lockedMarks: 0,
+    /** What a mark waits for before it is answered. */
+    marksAfter: undefined as Promise<void> | undefined,
+    marking: 0,
     picks: 0,
     empty: 0,
     marked: [] as number[],
@@ -42,6 +45,8 @@ function rig(more: Partial<PickerOptions> = {}) {
       throw new TransientError("CONNECTION_LOST", "gone");
     }
     if (statement.name === "picker/mark_started") {
+      state.marking++;
+      await state.marksAfter;
       const ids = (values[0] as number[]).slice(state.lockedMarks);
       state.lockedMarks = 0;
       state.marked.push(...ids);
@@ -118,7 +123,10 @@ function rig(more: Partial<PickerOptions> = {}) {
         state.waiting.push(...rows);
         begin();
       },
-      isQuarantineFree: () => state.isQuarantineFree,
+      isQuarantineFree: () => state.isQuarantineFree && !quarantine.isReserved,
+      reserveQuarantine: (isReserved) => {
+        quarantine.isReserved = isReserved;
+      },
       freeSlots: () => concurrency - state.running.length,
       unstarted: () => state.waiting.length,
       running: () => state.running.length,
@@ -340,6 +348,30 @@ test("MK3: of rows that run in quarantine one is marked at a time, and none whil
   endOne();
   await until(() => state.marked.length === 2);
   await picker.stop();
+});
+
+test("MK3: while one queue marks a row for the quarantine, no other queue does", async () => {
+  const quarantine = { isReserved: false };
+  const [one, other] = [rig({}, quarantine), rig({}, quarantine)];
+  let answer: () => void = () => undefined;
+  one.state.marksAfter = new Promise((resolve) => {
+    answer = resolve;
+  });
+  for (const { state } of [one, other]) Object.assign(state, { backlog: 1, suspects: true, crashed: true });
+  try {
+    one.picker.start();
+    await until(() => one.state.marking === 1);
+    other.picker.start();
+    await until(() => other.held.count === 1);
+    await settle();
+    expect(other.state.marking).toBe(0);
+    answer();
+    await until(() => other.state.marked.length === 1);
+    expect(one.state.running).toHaveLength(1);
+  } finally {
+    answer();
+    await Promise.all([one.picker.stop(), other.picker.stop()]);
+  }
 });
 
 test("stopped, it picks no more, whatever comes", async () => {

@@ -48,8 +48,10 @@ export interface Slots {
   freeSlots(queueIndex: number): number;
   unstarted(queueIndex: number): number;
   running(queueIndex: number): number;
-  /** Nothing runs in quarantine or waits for it. */
+  /** Nothing runs in quarantine, waits for it, or is being marked for it. */
   isQuarantineFree(): boolean;
+  /** A row of some queue is being marked for the quarantine, or that is over. */
+  reserveQuarantine(isReserved: boolean): void;
 }
 
 export interface PickerOptions {
@@ -485,6 +487,8 @@ export class Picker {
 
   async #mark(rows: readonly HeldRow[]): Promise<void> {
     const { database, slots, report, held } = this.#options;
+    const takesQuarantine = rows.some(({ row }) => row.crashes > 0);
+    if (takesQuarantine) slots.reserveQuarantine(true);
     let marked = new Set<number>();
     try {
       const answer = await database.run("keeper", (connection) =>
@@ -505,6 +509,7 @@ export class Picker {
     const ready = rows.filter((heldRow) => marked.has(heldRow.row.id) && isHeld(heldRow));
     if (this.#phase === "running") slots.dispatch(ready);
     else this.#marks.putBack(ready, monotonicMs());
+    if (takesQuarantine) slots.reserveQuarantine(false);
   }
 
   #armPoll(): void {

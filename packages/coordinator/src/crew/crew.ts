@@ -165,6 +165,11 @@ export class Crew {
     return this.#quarantine.isFree;
   }
 
+  /** Whoever marks a row for the quarantine says so before and after: meanwhile it is not free. */
+  reserveQuarantine(isReserved: boolean): void {
+    this.#quarantine.isReserved = isReserved;
+  }
+
   /** Rows of the queue whose user code runs. */
   running(queueIndex: number): number {
     return this.#permits.inUse(queueIndex);

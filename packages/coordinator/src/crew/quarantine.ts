@@ -36,6 +36,8 @@ export class Quarantine {
   /** Since when the thread is set apart without, or with, its row. */
   #sinceMs = 0;
   #restsUntilMs = 0;
+  /** A row is being marked; it comes when that is done (marks.ts). */
+  isReserved = false;
 
   constructor(options: QuarantineOptions) {
     this.#options = options;
@@ -45,9 +47,9 @@ export class Quarantine {
     return this.#suspects.length > 0 || this.#apart !== undefined;
   }
 
-  /** Nothing runs here, and nothing waits. */
+  /** Nothing runs here, nothing waits, and nothing is about to come. */
   get isFree(): boolean {
-    return this.#suspects.length === 0 && this.#running === undefined;
+    return !this.isReserved && this.#suspects.length === 0 && this.#running === undefined;
   }
 
   add(held: HeldRow): void {
