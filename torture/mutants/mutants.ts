@@ -198,6 +198,25 @@ export const MUTANTS: readonly Mutant[] = [
     faults: [],
   },
   {
+    name: "orphaned-fan-out",
+    about: "a parent whose claim was taken back has its children all the same",
+    changes: [
+      {
+        file: "flusher/apply.js",
+        from: "    if (locked.held.length === 0) {",
+        to: "    if (locked.held.length + locked.stale.length === 0) {",
+      },
+      {
+        file: "flusher/apply.js",
+        from: "await insertChildren(session, locked.held, env);",
+        to: "await insertChildren(session, [...locked.held, ...locked.stale.map((outcome) => ({ outcome, transition: outcome.decision }))], env);",
+      },
+    ],
+    noticedBy: [8],
+    work: ["family"],
+    faults: ["node stopped and continued", "connections black-holed"],
+  },
+  {
     name: "join-forgets-siblings",
     about: "of the siblings that end in one batch one is counted",
     changes: [{ file: "flusher/riders.js", from: "known.ended++;", to: "known.ended += 0;" }],
@@ -469,8 +488,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: "flusher/giveBack.js",
-        from: "const name = `${row.id} ${row.claim}`;",
-        to: "const name = `${row.id} ${row.claim} ${byClaim.size}`;",
+        from: "const copiesOf = groupCopies(rows);",
+        to: "const copiesOf = new Map(rows.map((row) => [row, [row]]));",
       },
     ],
     noticedBy: [5],
