@@ -68,6 +68,6 @@ function isLost(error: unknown): boolean {
   const { code, message } = error as { code?: unknown; message?: unknown };
   return (
     (typeof code === "string" && /^(08|57P|ECONN|EPIPE)/.test(code)) ||
-    /terminated|timeout|closed/i.test(String(message))
+    /terminated|timeout|closed|connection error/i.test(String(message))
   );
 }
