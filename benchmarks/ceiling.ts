@@ -63,7 +63,21 @@ function claim(
   batchRows: number,
 ): Promise<ClaimedRow[]> {
   return picker.run<ClaimedRow>(statements.get("picker/claim_runnable"), [
-    ...["bench", batchRows, name, LEASE_MS, ["oneStep"], [1], [0], ["-infinity"], [0], null, BYTES_MAX, []],
+    ...[
+      "bench",
+      batchRows,
+      name,
+      LEASE_MS,
+      ["oneStep"],
+      [1],
+      [0],
+      ["-infinity"],
+      [0],
+      null,
+      BYTES_MAX,
+      [],
+      0,
+    ],
   ]);
 }
 

@@ -3,14 +3,14 @@
 --          database's clock. Only rows of definitions that the node knows. Rows that carry a limit are met, counted and
 --          left: the picker then claims through lock_candidates.sql, which admits them.
 --          It goes through the priorities one by one, so that sleepers on an urgent priority cost one probe; a
---          priority without a place to resume at is scanned from its start, and when none is known they are found by
---          a loose scan of the index. Nothing is locked beyond what the batch needs: the outer LIMIT pulls.
+--          priority without a place to resume at is scanned from its start, and is found by a loose scan of the index between
+--          those that have one. Nothing is locked beyond what the batch needs: the outer LIMIT pulls.
 --          Its commit does not wait for the disk: a claim that a crashed server forgets is a row that runs again, and every
 --          later commit that counts (a mark, a flush) brings the claim to the disk with it.
 -- Params:  $1 queue text, $2 rows at most int, $3 claim text (<node>/<pick>), $4 lease ms float8,
 --          $5 definition names text[], $6 their versions int[] (same length),
---          $7 priorities int[] ascending or NULL (find them), $8 resume after eligible_at timestamptz[] and
---          $9 after id bigint[] (same length; '-infinity' and 0: from the start),
+--          $7 priorities int[] that have a place, $8 resume after eligible_at timestamptz[] and $9 after id bigint[] (same
+--          length), $13 float8 milliseconds: that much before the place,
 --          $10 as of timestamptz or NULL (now), $11 bytes at most float8 (at least one row is claimed),
 --          $12 ids to leave out bigint[]: rows that the database refused to claim a moment ago.
 -- Returns: the claimed rows in pick order, with what their steps need; inbox and children are only said to be there.
@@ -18,21 +18,27 @@
 --          of them carry a limit; where nothing else was found, one row that has only these counts.
 -- Locks:   gen_durable, FOR NO KEY UPDATE SKIP LOCKED in pick order: it never waits, so order cannot deadlock.
 WITH RECURSIVE
+known AS MATERIALIZED (
+  SELECT k.priority, k.after_at - $13::float8 * interval '1 millisecond' AS after_at, k.after_id
+    FROM unnest($7::int[], $8::timestamptz[], $9::bigint[]) AS k (priority, after_at, after_id)
+),
+-- Below the first priority there can be; then from each to the next: a known one is not looked for, only the gaps are.
 found AS (
-  (SELECT r.priority FROM :schema.gen_durable r
-    WHERE $7::int[] IS NULL AND r.queue = $1::text AND r.status = 'runnable'
-    ORDER BY r.priority LIMIT 1)
+  SELECT (-2147483649)::bigint AS priority
   UNION ALL
-  SELECT (SELECT r.priority FROM :schema.gen_durable r
-           WHERE r.queue = $1::text AND r.status = 'runnable' AND r.priority > found.priority
-           ORDER BY r.priority LIMIT 1)
-    FROM found WHERE found.priority IS NOT NULL
+  SELECT coalesce((SELECT r.priority FROM :schema.gen_durable r
+                    WHERE r.queue = $1::text AND r.status = 'runnable' AND r.priority > found.priority
+                      AND r.priority < coalesce(next.known, 2147483648)
+                    ORDER BY r.priority LIMIT 1), next.known)
+    FROM found
+    CROSS JOIN LATERAL (SELECT min(k.priority)::bigint AS known FROM known k WHERE k.priority > found.priority) next
+   WHERE found.priority IS NOT NULL
 ),
 places AS (
-  SELECT priority, '-infinity'::timestamptz AS after_at, 0::bigint AS after_id
-    FROM found WHERE priority IS NOT NULL
-  UNION ALL
-  SELECT * FROM unnest($7::int[], $8::timestamptz[], $9::bigint[])
+  SELECT f.priority,
+         coalesce((SELECT k.after_at FROM known k WHERE k.priority = f.priority), '-infinity') AS after_at,
+         coalesce((SELECT k.after_id FROM known k WHERE k.priority = f.priority), 0) AS after_id
+    FROM found f WHERE f.priority >= -2147483648
 ),
 -- The order of the places is the order in which the nested loop pulls: the LIMIT ends it.
 candidates AS MATERIALIZED (

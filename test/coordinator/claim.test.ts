@@ -20,7 +20,7 @@ function claim(request: Partial<ClaimRequest> = {}, over: Connection = connectio
     rowsMax: 10,
     leaseTtlMs: 60_000,
     known: { names: ["plain"], versions: [1] },
-    places: null,
+    places: [],
     ...request,
   });
 }
@@ -126,10 +126,39 @@ test("a claim resumes after the place it reached, a place a priority, and finds 
   expect(ids(await claim())).toEqual([behind]);
 });
 
+test("priorities without a place are found below, between and above those that have one", async () => {
+  const known = await insertRows(database, 2, { priority: 5, eligibleInMs: -9_000 });
+  const { reached } = await claim({ rowsMax: 2 });
+  const places = [
+    ...reached,
+    { ...(reached[0] as Place), priority: 9 },
+    { ...(reached[0] as Place), priority: 20 },
+  ];
+  const above = await insertRow(database, { priority: 2_147_483_647, eligibleInMs: -9_000 });
+  const between = await insertRow(database, { priority: 7, eligibleInMs: -9_000 });
+  const other = await insertRow(database, { priority: 8, eligibleInMs: -9_000 });
+  const asleep = await insertRow(database, { priority: 1, eligibleInMs: 60_000 });
+  const below = await insertRow(database, { priority: -2_147_483_648, eligibleInMs: -9_000 });
+  const here = await insertRow(database, { priority: 9 });
+  expect(known).toHaveLength(2);
+  expect(ids(await claim({ rowsMax: 10, places }))).toEqual([below, between, other, here, above]);
+  expect((await readRow(database, asleep)).status).toBe("runnable");
+});
+
+test("a margin looks a little before the places", async () => {
+  await insertRows(database, 2, { eligibleInMs: -9_000 });
+  const { reached } = await claim({ rowsMax: 2 });
+  const late = await insertRow(database, { eligibleInMs: -9_500 });
+  const old = await insertRow(database, { eligibleInMs: -20_000 });
+  expect(ids(await claim({ places: reached }))).toEqual([]);
+  expect(ids(await claim({ places: reached, marginMs: 1_000 }))).toEqual([late]);
+  expect(ids(await claim({}))).toEqual([old]);
+});
+
 test("rows of one instant do not stop the cursor", async () => {
   const all = await insertRows(database, 40);
   await database.query("UPDATE gen_durable SET eligible_at = '2020-01-01 00:00:00.123456+00'");
-  let places: Place[] | null = null;
+  let places: Place[] = [];
   const claimed: number[] = [];
   for (let turn = 0; turn < 4; turn++) {
     const next = await claim({ rowsMax: 10, places });

@@ -22,7 +22,7 @@ async function claim(database: TestDatabase, name: string) {
     rowsMax: ROWS,
     leaseTtlMs: 60_000,
     known: { names: ["plain"], versions: [1] },
-    places: null,
+    places: [],
   });
   const [setting] = await connection.run<{ value: string }>({
     name: "",

@@ -40,7 +40,7 @@ export class Sides {
       rowsMax: 10,
       leaseTtlMs: 60_000,
       known: KNOWN,
-      places: null,
+      places: [],
     });
     return claim.rows;
   }

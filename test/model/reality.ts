@@ -152,7 +152,7 @@ export async function realRun(database: TestDatabase, gate: Gate, options: RealR
             names: [...(options.kinds ?? ["plain"])],
             versions: (options.kinds ?? ["plain"]).map(() => 1),
           },
-          places: null,
+          places: [],
         });
         const [row] = rows;
         if (row === undefined) continue;

@@ -54,7 +54,7 @@ export const HOT: Record<string, HotStatement> = {
     sender: "picker",
     params: (batch) => [
       ...["default", String(batch), "node/2", "60000", "{plain}", "{1}"],
-      ...[null, null, null, null, "16000000", "{}"],
+      ...["{}", "{}", "{}", null, "16000000", "{}", "0"],
     ],
   },
   "picker/find_head": { sender: "picker", params: () => ["default", "{plain}", "{1}", "{}"] },

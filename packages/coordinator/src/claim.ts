@@ -34,8 +34,10 @@ export interface ClaimRequest {
   rowsMax: number;
   leaseTtlMs: number;
   known: KnownDefinitions;
-  /** The priorities to look at, most urgent first, and where in each; null: all, from their starts. */
-  places: readonly Place[] | null;
+  /** Where to resume, in priorities that have a place; the others are looked at from their starts. */
+  places: readonly Place[];
+  /** That much before the places, milliseconds. */
+  marginMs?: number;
   /** Which rows are due; null: by the database's clock. */
   asOf?: Date | null;
   bytesMax?: number;
@@ -96,12 +98,13 @@ export async function claimRunnable(
     request.leaseTtlMs,
     request.known.names,
     request.known.versions,
-    places === null ? null : places.map((place) => place.priority),
-    places === null ? null : places.map((place) => place.eligibleAt),
-    places === null ? null : places.map((place) => place.id),
+    places.map((place) => place.priority),
+    places.map((place) => place.eligibleAt),
+    places.map((place) => place.id),
     request.asOf ?? null,
     request.bytesMax ?? CLAIM_BYTES_MAX,
     request.without ?? [],
+    request.marginMs ?? 0,
   ]);
   await pauseAt("pick.claimed");
   // Where nothing but limited rows was found, the one row says only that.

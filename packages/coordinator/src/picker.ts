@@ -18,7 +18,7 @@ import type { ClaimedRow } from "#core/protocol/row.js";
 import { Afterlook } from "./afterlook.js";
 import { type Claim, claimRunnable, type KnownDefinitions } from "./claim.js";
 import { claimLimited, isRace, pickTransaction, RowRefused } from "./claimLimited.js";
-import { Cursor } from "./cursor.js";
+import { Cursor, type Look } from "./cursor.js";
 import type { Database } from "./database.js";
 import { demandOf, PREFETCH_ROWS_MAX } from "./demand.js";
 import type { HeldRow, HeldTable } from "./held.js";
@@ -130,7 +130,7 @@ export class Picker {
 
   /** Whether the last search found everything and nothing has come up since. */
   get isDry(): boolean {
-    return this.#isDry && this.#picking === undefined;
+    return this.#isDry && this.#picking === undefined && this.#cursor.nextAtMs === Number.POSITIVE_INFINITY;
   }
 
   /** Rows of the queue that this node holds. */
@@ -156,7 +156,7 @@ export class Picker {
 
   /** Rows of this queue may be due now (P3). */
   poke(): void {
-    this.#cursor.drop();
+    this.#cursor.poke();
     this.#search?.poke();
     this.#isPoked = true;
     this.#seek("poke");
@@ -252,7 +252,7 @@ export class Picker {
     const { database, queue } = this.#options;
     const claimName = this.#options.nameClaim();
     const sentAtMs = monotonicMs();
-    const places = this.#cursor.places(sentAtMs);
+    const look = this.#cursor.look(sentAtMs);
     try {
       const claim = await database.run("picker", (connection) =>
         claimRunnable(connection, database.statements, {
@@ -261,33 +261,31 @@ export class Picker {
           rowsMax: wanted,
           leaseTtlMs: this.#options.leaseTtlMs,
           known: this.#options.known,
-          places,
+          places: look.places,
+          marginMs: look.marginMs,
           without: this.#refused.ids(sentAtMs),
         }),
       );
       this.#roundTripMs = this.#roundTripMs * 0.8 + (monotonicMs() - sentAtMs) * 0.2;
       this.#rowsMax = Math.min(this.#rowsMax * 2, Number.MAX_SAFE_INTEGER);
-      this.#settle(claim, { wanted, hadCursor: places !== null, sentAtMs });
+      this.#settle(claim, { wanted, look, sentAtMs });
     } catch (error) {
       await this.#recover(error, { claimName, wanted });
     }
   }
 
   /** Takes in what a claim brought, and decides whether the search goes on. */
-  #settle(claim: Claim, pick: { wanted: number; hadCursor: boolean; sentAtMs: number }): void {
+  #settle(claim: Claim, pick: { wanted: number; look: Look; sentAtMs: number }): void {
     const nowMs = monotonicMs();
     if (claim.rows.length > 0) this.#takeIn(claim.rows, null, pick.sentAtMs);
     this.#tellPick(pick.wanted, claim.rows.length);
+    const isOver = this.#cursor.tell(pick.look, { ...claim, count: claim.rows.length }, nowMs);
     if (claim.limited > 0) {
-      this.#cursor.drop();
+      this.#cursor.forget();
       this.#search = new LimitedSearch(nowMs);
-    } else if (!claim.isShort) {
-      this.#cursor.advance(claim.reached, nowMs);
-    } else {
-      this.#cursor.drop();
-      // Past a cursor there may be rows before it: the search ends only where it has looked everywhere.
-      if (!pick.hadCursor && !this.#isPoked) this.#endSearch();
-      if (!pick.hadCursor && claim.rows.length === 0) this.#foundNothing(nowMs);
+    } else if (isOver) {
+      if (!this.#isPoked) this.#endSearch();
+      if (claim.rows.length === 0) this.#foundNothing(nowMs);
     }
     this.#adaptPoll(claim.rows.length);
   }
@@ -346,7 +344,7 @@ export class Picker {
     this.#adaptPoll(claim.rows.length);
     if (pick.search.isQuiet(nowMs)) {
       this.#search = null;
-      this.#cursor.drop();
+      this.#cursor.forget();
     }
   }
 
@@ -400,7 +398,7 @@ export class Picker {
   /** P4, P5. */
   async #recover(error: unknown, pick: { claimName: string; wanted: number }): Promise<void> {
     this.#options.doubt(pick.claimName);
-    this.#cursor.drop();
+    this.#cursor.forget();
     this.#emptyAtMs = monotonicMs();
     const failure = classifyFailure(error);
     // When the database is back, the coordinator pokes.
@@ -519,7 +517,7 @@ export class Picker {
     this.#pollTimer = setClampedTimeout(
       () => {
         this.#armPoll();
-        this.#cursor.drop();
+        this.#cursor.forget();
         this.#search?.poke();
         this.#seek("poll");
       },
@@ -529,12 +527,13 @@ export class Picker {
 
   /** A key's pause is over, a rate has refilled, or the search is to begin anew: by itself. */
   #armSearch(): void {
-    const search = this.#search;
-    if (this.#phase !== "running" || search === null || search.nextAtMs === Number.POSITIVE_INFINITY) return;
+    const nextAtMs = (this.#search ?? this.#cursor).nextAtMs;
+    if (this.#phase !== "running" || nextAtMs === Number.POSITIVE_INFINITY) return;
     clearTimeout(this.#searchTimer);
+    const reason = this.#search === null ? "again" : "freed";
     this.#searchTimer = setClampedTimeout(
-      () => this.#seek("freed"),
-      Math.max(1, Math.ceil(search.nextAtMs - monotonicMs())),
+      () => this.#seek(reason),
+      Math.max(1, Math.ceil(nextAtMs - monotonicMs())),
     );
   }
 
