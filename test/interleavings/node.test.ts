@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "@jest/globals";
 import { createAudit } from "../support/audit.js";
 import { createDatabase, type TestDatabase } from "../support/database.js";
-import { startNode } from "../support/node.js";
+import { FAR_POLLS, startNode } from "../support/node.js";
 import { NodePauses } from "../support/pauses.js";
 import { insertRow, readRow } from "../support/rows.js";
 import { until } from "../support/until.js";
@@ -19,12 +19,14 @@ afterAll(() => pauses.remove());
 
 const untilDone = (id: number) =>
   until(async () => (await readRow(database, id)).status === "done", { describe: `${id} is done` });
-const start = () => startNode({ database, fsms: ["basic"], workers: 1, env: pauses.environment });
+/** Its first look finds what is there; no poll comes while it is held. */
+const start = () =>
+  startNode({ database, fsms: ["basic"], config: FAR_POLLS, workers: 1, env: pauses.environment });
 
 test("flush.committed: a node killed after its COMMIT and before its acknowledgement has committed, once", async () => {
-  const node = await start();
   pauses.hold("flush.committed");
   const id = await insertRow(database, { fsm: "counter", step: "count", state: { target: 3, n: 0 } });
+  const node = await start();
   await pauses.reached("flush.committed");
   const before = await readRow(database, id);
   expect(before).toMatchObject({ visit: 2, state: { n: 1 }, locked_by: null });
@@ -38,9 +40,9 @@ test("flush.committed: a node killed after its COMMIT and before its acknowledge
 });
 
 test("flush.applied: a node killed before its COMMIT has committed nothing, and the step runs again", async () => {
-  const node = await start();
   pauses.hold("flush.applied");
   const id = await insertRow(database, { fsm: "counter", step: "count", state: { target: 3, n: 0 } });
+  const node = await start();
   await pauses.reached("flush.applied");
   await node.kill();
   pauses.release("flush.applied");
@@ -52,9 +54,9 @@ test("flush.applied: a node killed before its COMMIT has committed nothing, and 
 });
 
 test("flush.applied: a connection that is terminated before the COMMIT loses nothing and doubles nothing", async () => {
-  const node = await start();
   pauses.hold("flush.applied");
   const id = await insertRow(database, { fsm: "counter", step: "count", state: { target: 3, n: 0 } });
+  const node = await start();
   await pauses.reached("flush.applied");
   await database.query(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gen-durable flusher' AND datname = current_database()",
