@@ -14,19 +14,26 @@ export interface KeeperAnswer {
   logFile?: string;
 }
 
+/** A question that has no answer yet. */
+interface Asked {
+  resolve: (answer: KeeperAnswer) => void;
+  reject: (error: Error) => void;
+}
+
 export class Keeper {
   readonly url: string;
   readonly #logFile: string;
   readonly #child: ChildProcess;
-  readonly #answers: ((answer: KeeperAnswer) => void)[];
+  /** In the order in which they were asked. */
+  readonly #asked: Asked[];
 
   private constructor(
     child: ChildProcess,
-    answers: ((answer: KeeperAnswer) => void)[],
+    asked: Asked[],
     { url, logFile }: Required<KeeperAnswer>,
   ) {
     this.#child = child;
-    this.#answers = answers;
+    this.#asked = asked;
     this.url = url;
     this.#logFile = logFile;
   }
@@ -42,17 +49,17 @@ export class Keeper {
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       stderr = `${stderr}${text}`.slice(-4_000);
     });
-    const answers: ((answer: KeeperAnswer) => void)[] = [];
+    const asked: Asked[] = [];
     createInterface({ input: child.stdout }).on("line", (line) =>
-      answers.shift()?.(JSON.parse(line) as KeeperAnswer),
+      asked.shift()?.resolve(JSON.parse(line) as KeeperAnswer),
     );
-    const facts = await new Promise<KeeperAnswer>((resolve, reject) => {
-      answers.push(resolve);
-      child.once("exit", () => reject(new Error(`the keeper ended:\n${stderr}`)));
+    child.once("exit", () => {
+      for (const { reject } of asked.splice(0)) reject(new Error(`the keeper has ended:\n${stderr}`));
     });
+    const facts = await new Promise<KeeperAnswer>((resolve, reject) => asked.push({ resolve, reject }));
     const { url, logFile } = facts;
     if (url === undefined || logFile === undefined) throw new Error("the keeper said nothing of its server");
-    return new Keeper(child, answers, { url, logFile });
+    return new Keeper(child, asked, { url, logFile });
   }
 
   watch(pid: number): void {
@@ -88,8 +95,9 @@ export class Keeper {
 
   #ask(request: KeeperRequest): Promise<KeeperAnswer> {
     return new Promise((resolve, reject) => {
-      this.#child.once("exit", () => reject(new Error("the keeper has ended")));
-      this.#answers.push(resolve);
+      if (this.#child.exitCode !== null || this.#child.signalCode !== null)
+        return reject(new Error("the keeper has ended"));
+      this.#asked.push({ resolve, reject });
       this.#send(request);
     });
   }
