@@ -27,11 +27,7 @@ export class Keeper {
   /** In the order in which they were asked. */
   readonly #asked: Asked[];
 
-  private constructor(
-    child: ChildProcess,
-    asked: Asked[],
-    { url, logFile }: Required<KeeperAnswer>,
-  ) {
+  private constructor(child: ChildProcess, asked: Asked[], { url, logFile }: Required<KeeperAnswer>) {
     this.#child = child;
     this.#asked = asked;
     this.url = url;
