@@ -5,7 +5,7 @@
 // CU2  The trail: where looks from the start have become dear, picks begin MARGIN_MS before the place. That finds what was
 //      inserted since, by transactions that began earlier than others too.
 // CU3  Looks from the start take a WHOLE_SHARE of the time, and none is put off longer than WHOLE_DELAY_MS_MAX: so long may
-//      a row wait that came back behind the trail, with an old due time. Where they are cheap, every search is one.
+//      a row wait that came up behind the trail: given back by another node, or inserted by a longer transaction. Where they are cheap, every search is one.
 
 import type { Place } from "./claim.js";
 
