@@ -2,7 +2,7 @@
 --          run again after a crash, and rows that were lost before.      Index: gen_durable_pkey.
 -- Does:    notes that user code of these rows begins.
 -- Params:  $1 ids bigint[], $2 claims text[] (same length).
--- Returns: the ids that are still ours; the others are not to be started.
+-- Returns: ids and claims of those that are still ours; the others are not to be started.
 -- Locks:   its own rows, FOR NO KEY UPDATE SKIP LOCKED: one that a user has locked is left out, and asked for again.
 WITH mine AS (
   SELECT g.id
@@ -16,4 +16,4 @@ WITH mine AS (
 UPDATE :schema.gen_durable g
    SET started_at = clock_timestamp()
  WHERE g.id = ANY (ARRAY(SELECT mine.id FROM mine))
-RETURNING g.id
+RETURNING g.id, g.locked_by AS claim

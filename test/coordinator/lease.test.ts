@@ -96,6 +96,21 @@ test("REAP-04: a row that somebody else has claimed is lost: its lease is not to
   expect(aborts).toEqual([`${lost.row.id} claim_lost`]);
 });
 
+test("LE4: an instance that is held under two claims is confirmed under the one that stands, and lost under the other", async () => {
+  const { lease, held, hold, ledger, aborts } = rig();
+  const old = await hold();
+  await database.query("UPDATE gen_durable SET locked_by = 'me/2' WHERE id = $1", [old.row.id]);
+  const sentAtMs = monotonicMs() - 30_000;
+  const young = held.hold(
+    { ...old.row, claim: "me/2", seat: -1, generation: 0 },
+    { queueIndex: 0, claimedAtMs: sentAtMs, trustedUntilMs: sentAtMs + trustMs(60_000) },
+  );
+  expect(await lease.extend(connection, { all: false })).toEqual({ extended: 1, locked: 0, lost: 1 });
+  expect(aborts).toEqual([`${old.row.id} claim_lost`]);
+  expect(ledger.trustedUntilMs(old.row.seat)).toBeLessThan(sentAtMs + trustMs(60_000) + 1);
+  expect(ledger.trustedUntilMs(young.row.seat)).toBeGreaterThan(sentAtMs + trustMs(60_000) + 1);
+});
+
 test("LE2: a row that a user has locked is neither waited for nor lost; the others are extended", async () => {
   const { lease, hold, aborts } = rig();
   const locked = await hold();

@@ -198,25 +198,6 @@ export const MUTANTS: readonly Mutant[] = [
     faults: [],
   },
   {
-    name: "orphaned-fan-out",
-    about: "a parent whose claim was taken back has its children all the same",
-    changes: [
-      {
-        file: "flusher/apply.js",
-        from: "    if (locked.held.length === 0) {",
-        to: "    if (locked.held.length + locked.stale.length === 0) {",
-      },
-      {
-        file: "flusher/apply.js",
-        from: "await insertChildren(session, locked.held, env);",
-        to: "await insertChildren(session, [...locked.held, ...locked.stale.map((outcome) => ({ outcome, transition: outcome.decision }))], env);",
-      },
-    ],
-    noticedBy: [8],
-    work: ["family"],
-    faults: ["node stopped and continued", "connections black-holed"],
-  },
-  {
     name: "join-forgets-siblings",
     about: "of the siblings that end in one batch one is counted",
     changes: [{ file: "flusher/riders.js", from: "known.ended++;", to: "known.ended += 0;" }],
@@ -437,6 +418,7 @@ export const MUTANTS: readonly Mutant[] = [
     work: ["family"],
     faults: [],
     nodes: 3,
+    sizeMax: 400,
   },
   {
     name: "rows-as-they-come",
@@ -467,6 +449,7 @@ export const MUTANTS: readonly Mutant[] = [
     work: ["gate"],
     faults: [],
     nodes: 3,
+    sizeMax: 400,
   },
   {
     name: "slot-of-a-chain-freed",
@@ -492,7 +475,7 @@ export const MUTANTS: readonly Mutant[] = [
         to: "const copiesOf = new Map(rows.map((row) => [row, [row]]));",
       },
     ],
-    noticedBy: [5],
+    noticedBy: [5, 12],
     work: ["ahead", "gate"],
     faults: ["thread exits", "thread blocked"],
   },

@@ -3,6 +3,8 @@
 //      before the database's lease runs out.
 // LE2  A heartbeat never waits for a user's row lock: a locked row is left out and tried again soon.
 // LE3  It runs first when the database is back (database.ts, DB4).
+// LE4  An instance may be held twice: under a claim that was taken back while this node was away, and under a new one of this node.
+//      What confirms the one says nothing of the other.
 
 import { monotonicMs } from "#core/clock.js";
 import type { Connection } from "#core/database/connection.js";
@@ -81,10 +83,10 @@ export class Lease {
       batch.map(({ row }) => row.claim),
       leaseTtlMs,
     ]);
-    const confirmed = new Map(extended.map((record) => [record.id, record]));
+    const confirmed = byClaim(extended);
     const missing: HeldRow[] = [];
     for (const heldRow of batch) {
-      const record = confirmed.get(heldRow.row.id);
+      const record = confirmed.get(tenureOf(heldRow.row));
       if (record === undefined) missing.push(heldRow);
       else this.#confirm(heldRow, record, sentAtMs);
     }
@@ -111,9 +113,9 @@ export class Lease {
       open.map(({ row }) => row.id),
       open.map(({ row }) => row.claim),
     ]);
-    const ours = new Map(owned.map((record) => [record.id, record]));
+    const ours = byClaim(owned);
     for (const heldRow of open) {
-      const record = ours.get(heldRow.row.id);
+      const record = ours.get(tenureOf(heldRow.row));
       if (record !== undefined) {
         report.locked++;
         if (record.cancel_requested) this.#options.abort(heldRow, "cancelled");
@@ -129,4 +131,14 @@ export class Lease {
   }
 }
 
-type LeaseRecord = { id: number; cancel_requested: boolean };
+type LeaseRecord = { id: number; claim: string; cancel_requested: boolean };
+
+/** LE4. */
+function byClaim(records: readonly LeaseRecord[]): ReadonlyMap<string, LeaseRecord> {
+  return new Map(records.map((record) => [tenureOf(record), record]));
+}
+
+/** An instance under one of its claims. */
+export function tenureOf({ id, claim }: { id: number; claim: string }): string {
+  return `${id} ${claim}`;
+}

@@ -43,10 +43,10 @@ export class Marks {
     return taken;
   }
 
-  /** Puts rows back that could not be marked. */
+  /** Puts rows back that could not be marked: to the end of the line, so that they hold up nobody. */
   putBack(rows: readonly HeldRow[], nowMs: number): void {
     if (rows.length === 0) return;
-    this.#waiting.unshift(...rows);
+    this.#waiting.push(...rows);
     this.#notBeforeMs = nowMs + LOCKED_RETRY_MS;
   }
 

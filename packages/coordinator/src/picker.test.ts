@@ -50,7 +50,7 @@ function rig(more: Partial<PickerOptions> = {}, quarantine = { isReserved: false
       const ids = (values[0] as number[]).slice(state.lockedMarks);
       state.lockedMarks = 0;
       state.marked.push(...ids);
-      return ids.map((id) => ({ id }));
+      return ids.map((id) => ({ id, claim: (values[1] as string[])[(values[0] as number[]).indexOf(id)] }));
     }
     if (statement.name === "picker/find_head") return state.poisonId === 0 ? [] : [{ id: state.poisonId }];
     state.picks++;

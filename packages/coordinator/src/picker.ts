@@ -22,7 +22,7 @@ import { Cursor, type Look } from "./cursor.js";
 import type { Database } from "./database.js";
 import { demandOf, PREFETCH_ROWS_MAX } from "./demand.js";
 import type { HeldRow, HeldTable } from "./held.js";
-import { trustMs } from "./lease.js";
+import { tenureOf, trustMs } from "./lease.js";
 import type { LimitedClaim } from "./limitedClaim.js";
 import type { Limiter } from "./limiter/limiter.js";
 import { LimitedSearch } from "./limiter/search.js";
@@ -487,24 +487,24 @@ export class Picker {
     const { database, slots, report, held } = this.#options;
     const takesQuarantine = rows.some(({ row }) => row.crashes > 0);
     if (takesQuarantine) slots.reserveQuarantine(true);
-    let marked = new Set<number>();
+    let marked = new Set<string>();
     try {
       const answer = await database.run("keeper", (connection) =>
-        connection.run<{ id: number }>(database.statements.get("picker/mark_started"), [
+        connection.run<{ id: number; claim: string }>(database.statements.get("picker/mark_started"), [
           rows.map(({ row }) => row.id),
           rows.map(({ row }) => row.claim),
         ]),
       );
-      marked = new Set(answer.map(({ id }) => id));
+      marked = new Set(answer.map(tenureOf));
     } catch (error) {
       report.trouble(`marking rows of queue ${this.#options.queue}`, error);
     }
     const isHeld = ({ row }: HeldRow): boolean => held.at(row.seat, row.generation) !== undefined;
     this.#marks.putBack(
-      rows.filter(({ row }) => !marked.has(row.id)),
+      rows.filter(({ row }) => !marked.has(tenureOf(row))),
       monotonicMs(),
     );
-    const ready = rows.filter((heldRow) => marked.has(heldRow.row.id) && isHeld(heldRow));
+    const ready = rows.filter((heldRow) => marked.has(tenureOf(heldRow.row)) && isHeld(heldRow));
     if (this.#phase === "running") slots.dispatch(ready);
     else this.#marks.putBack(ready, monotonicMs());
     if (takesQuarantine) slots.reserveQuarantine(false);
