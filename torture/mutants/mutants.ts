@@ -447,7 +447,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     noticedBy: [11],
     work: ["gate"],
-    faults: [],
+    faults: ["commits slow"],
     nodes: 3,
     sizeMax: 400,
   },

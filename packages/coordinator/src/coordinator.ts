@@ -109,7 +109,11 @@ export class Coordinator {
       statements: this.#database.statements,
       held: this.#held,
       ledger: this.#ledger,
-      abort: (held, reason) => this.#crew.abort(held.row.seat, reason),
+      abort: (held, reason) => {
+        if (reason === "claim_lost" && this.#pickers[held.queueIndex]?.letGo(held) === true)
+          this.#handBack([held]);
+        else this.#crew.abort(held.row.seat, reason);
+      },
     });
     this.#leaseDuty = new Duty({
       name: "extending leases",

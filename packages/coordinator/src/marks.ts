@@ -50,6 +50,14 @@ export class Marks {
     this.#notBeforeMs = nowMs + LOCKED_RETRY_MS;
   }
 
+  /** Takes one row out of the line; false where it is not there. */
+  remove(held: HeldRow): boolean {
+    const left = this.#waiting.filter((other) => other !== held);
+    const isRemoved = left.length < this.#waiting.length;
+    this.#waiting = left;
+    return isRemoved;
+  }
+
   /** Everything that waits, for a drain. */
   recall(): HeldRow[] {
     this.#forgetLost();

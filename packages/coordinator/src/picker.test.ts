@@ -328,6 +328,21 @@ test("MK1, MK2: suspects are marked only when a slot is free for them; a locked 
   expect(picker.recall()).toHaveLength(2);
 });
 
+test("MK2: a row whose claim is lost leaves the line, and those behind it do not wait for one that cannot be marked", async () => {
+  const { picker, state, held } = rig({ concurrency: 5 });
+  Object.assign(state, { backlog: 3, suspects: true, crashed: true, lockedMarks: 1 });
+  picker.start();
+  await until(() => state.running.length === 1);
+  // The first could not be marked; the second has had its turn.
+  expect(state.running.map(({ row }) => row.id)).toEqual([2]);
+  state.isQuarantineFree = false;
+  const [first] = held.all().filter(({ row }) => row.id === 1);
+  if (first === undefined) throw new Error("the first row is not held");
+  expect([picker.letGo(first), picker.letGo(first)]).toEqual([true, false]);
+  await picker.stop();
+  expect(picker.recall().map(({ row }) => row.id)).toEqual([3]);
+});
+
 test("MK3: of rows that run in quarantine one is marked at a time, and none while it is occupied", async () => {
   const { picker, state, held, endOne } = rig({ concurrency: 5 });
   state.backlog = 3;

@@ -199,6 +199,11 @@ export class Picker {
     if (isAwaited) this.#seek("freed");
   }
 
+  /** MK2: takes a row whose claim is lost out of the line for marks; false where it is not there. */
+  letGo(held: HeldRow): boolean {
+    return this.#marks.remove(held);
+  }
+
   /** Takes back the rows that wait for their mark. */
   recall(): HeldRow[] {
     return this.#marks.recall();
