@@ -436,22 +436,6 @@ export const MUTANTS: readonly Mutant[] = [
     nodes: 3,
   },
   {
-    name: "slots-as-they-come",
-    about: "freed gate slots are given back in the order of the batch",
-    changes: [
-      {
-        file: "sql/flusher/credit_slots.sql",
-        from: "AS f (key, shard, slots) ORDER BY f.key, f.shard) f",
-        to: "AS f (key, shard, slots)) f",
-      },
-    ],
-    noticedBy: [11],
-    work: ["gate"],
-    faults: ["commits slow"],
-    nodes: 3,
-    sizeMax: 400,
-  },
-  {
     name: "slot-of-a-chain-freed",
     about: "a chain that runs on gives its gate slot back and keeps it",
     changes: [
