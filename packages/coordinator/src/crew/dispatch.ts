@@ -117,7 +117,9 @@ export class Dispatch {
       const member = this.#members[(first + offset) % this.#members.length];
       const permits = member?.granted[queue] ?? 0;
       if (member === undefined || !member.takesWork || permits === 0) continue;
-      const load = this.#permits.inUseOf(member, queue) + member.lane(queue).unstarted;
+      // A chain between two steps uses no permit, and will in a moment: its thread is not idle.
+      const busy = Math.max(this.#permits.inUseOf(member, queue), member.chains.size);
+      const load = busy + member.lane(queue).unstarted;
       candidates.push({ member, permits, load });
     }
     return candidates;
