@@ -23,7 +23,7 @@ function postmasterPid(folder: string): number | undefined {
 test("SIGKILL of the embedded Postgres: the demo brings it back and finishes", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, FILES, seededRandom("demo, embedded"));
-  const run = startDemo(folder, { flags: ["--flaky", "20"] });
+  const run = startDemo(folder, { flags: ["--flaky", "10"] });
   let printed = "";
   const collect = (text: string): void => {
     printed += text;

@@ -7,8 +7,8 @@ import { z } from "zod";
 import { WordIndex } from "../wordIndex.js";
 import { countWords, splitWords } from "../words.js";
 
-/** Tries of one step before the file is given up. */
-const ATTEMPTS_MAX = 8;
+/** Failures before the file is given up. A kill is none, so they are counted in the state: `ctx.attempt` counts both. */
+const FAILURES_MAX = 8;
 
 const state = z.object({
   path: z.string(),
@@ -76,7 +76,8 @@ export const ingest = defineFsm({
   },
   handle: (error, ctx) => {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return ctx.stop("the file is gone");
-    if (ctx.attempt + 1 >= ATTEMPTS_MAX) return ctx.stop(error.message);
-    return ctx.retry({ ...ctx.state, retries: ctx.state.retries + 1 }, { delayMs: 100 * 2 ** ctx.attempt });
+    const { retries } = ctx.state;
+    if (retries + 1 >= FAILURES_MAX) return ctx.stop(error.message);
+    return ctx.retry({ ...ctx.state, retries: retries + 1 }, { delayMs: 100 * 2 ** retries });
   },
 });
