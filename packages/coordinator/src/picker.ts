@@ -22,12 +22,12 @@ import { Cursor, type Look } from "./cursor.js";
 import type { Database } from "./database.js";
 import { demandOf, PREFETCH_ROWS_MAX } from "./demand.js";
 import type { HeldRow, HeldTable } from "./held.js";
-import { tenureOf, trustMs } from "./lease.js";
+import { trustMs } from "./lease.js";
 import type { LimitedClaim } from "./limitedClaim.js";
 import type { Limiter } from "./limiter/limiter.js";
 import { LimitedSearch } from "./limiter/search.js";
 import type { Throttle } from "./limiter/throttle.js";
-import { Marks } from "./marks.js";
+import { Marking, type MarkingSlots } from "./marking.js";
 import { Pace } from "./pace.js";
 import { Refused } from "./refused.js";
 import { describeServerError, type Report } from "./report.js";
@@ -43,15 +43,8 @@ const REFUSED_RETRY_MS = 250;
 const POLL_BACKOFF = 1.5;
 
 /** What the picker needs of the crew. */
-export interface Slots {
-  dispatch(rows: readonly HeldRow[]): void;
-  freeSlots(queueIndex: number): number;
-  unstarted(queueIndex: number): number;
+export interface Slots extends MarkingSlots {
   running(queueIndex: number): number;
-  /** Nothing runs in quarantine, waits for it, or is being marked for it. */
-  isQuarantineFree(): boolean;
-  /** A row of some queue is being marked for the quarantine, or that is over. */
-  reserveQuarantine(isReserved: boolean): void;
 }
 
 export interface PickerOptions {
@@ -89,14 +82,13 @@ export class Picker {
   readonly #options: PickerOptions;
   readonly #cursor = new Cursor();
   readonly #pace = new Pace();
-  readonly #marks: Marks;
+  readonly #marking: Marking;
   readonly #refused = new Refused();
   /** P6: how picks look for rows while the queue has limited ones; null: they are one statement. */
   #search: LimitedSearch | null = null;
   #searchTimer: NodeJS.Timeout | undefined;
   #phase: "stopped" | "running" = "stopped";
   #picking: Promise<void> | undefined;
-  #marking: Promise<void> | undefined;
   #isLookScheduled = false;
   /** The last search ended, and nothing has come up since. */
   #isDry = true;
@@ -116,7 +108,11 @@ export class Picker {
 
   constructor(options: PickerOptions) {
     this.#options = options;
-    this.#marks = new Marks(options.held);
+    this.#marking = new Marking({
+      ...options,
+      onSettled: () => this.#look(),
+      onPutOff: () => this.#lookLater(REFUSED_RETRY_MS),
+    });
     this.#pollMs = options.pollIntervalMs;
   }
 
@@ -149,8 +145,9 @@ export class Picker {
     clearTimeout(this.#pollTimer);
     clearTimeout(this.#laterTimer);
     clearTimeout(this.#searchTimer);
+    const marked = this.#marking.stop();
     await this.#picking;
-    await this.#marking;
+    await marked;
     this.#afterlook.stop();
   }
 
@@ -201,12 +198,12 @@ export class Picker {
 
   /** MK2: takes a row whose claim is lost out of the line for marks; false where it is not there. */
   letGo(held: HeldRow): boolean {
-    return this.#marks.remove(held);
+    return this.#marking.letGo(held);
   }
 
   /** Takes back the rows that wait for their mark. */
   recall(): HeldRow[] {
-    return this.#marks.recall();
+    return this.#marking.recall();
   }
 
   #seek(reason: Reason): void {
@@ -221,7 +218,7 @@ export class Picker {
     this.#isLookScheduled = true;
     setImmediate(() => {
       this.#isLookScheduled = false;
-      this.#startMarked();
+      this.#marking.start();
       this.#pickIfWanted();
     });
   }
@@ -395,8 +392,8 @@ export class Picker {
     this.#found += rows.length;
     if (ready.length > 0) slots.dispatch(ready);
     if (unmarked.length > 0) {
-      this.#marks.add(unmarked);
-      this.#startMarked();
+      this.#marking.add(unmarked);
+      this.#marking.start();
     }
   }
 
@@ -449,7 +446,7 @@ export class Picker {
 
   #wanted(): number {
     const options = this.#options;
-    const unstarted = options.slots.unstarted(options.queueIndex) + this.#marks.count;
+    const unstarted = options.slots.unstarted(options.queueIndex) + this.#marking.count;
     const running = options.slots.running(options.queueIndex);
     return demandOf({
       concurrency: options.concurrency,
@@ -470,49 +467,6 @@ export class Picker {
     if (prefetch !== "auto") return prefetch;
     const windowMs = Math.max(2 * this.#roundTripMs, PREFETCH_WINDOW_MS_MIN);
     return Math.min(this.#pace.rowsIn(windowMs, monotonicMs()), PREFETCH_ROWS_MAX);
-  }
-
-  /** Marks and hands out rows of the line while slots are free for them (marks.ts). */
-  #startMarked(): void {
-    const { database, slots, queueIndex } = this.#options;
-    if (this.#marking !== undefined || !database.isUp || this.#marks.count === 0) return;
-    const free = slots.freeSlots(queueIndex) - slots.unstarted(queueIndex);
-    const rows = this.#marks.take(free, slots.isQuarantineFree(), monotonicMs());
-    if (rows.length === 0) {
-      if (free > 0) this.#lookLater(REFUSED_RETRY_MS);
-      return;
-    }
-    this.#marking = this.#mark(rows).then(() => {
-      this.#marking = undefined;
-      this.#look();
-    });
-  }
-
-  async #mark(rows: readonly HeldRow[]): Promise<void> {
-    const { database, slots, report, held } = this.#options;
-    const takesQuarantine = rows.some(({ row }) => row.crashes > 0);
-    if (takesQuarantine) slots.reserveQuarantine(true);
-    let marked = new Set<string>();
-    try {
-      const answer = await database.run("keeper", (connection) =>
-        connection.run<{ id: number; claim: string }>(database.statements.get("picker/mark_started"), [
-          rows.map(({ row }) => row.id),
-          rows.map(({ row }) => row.claim),
-        ]),
-      );
-      marked = new Set(answer.map(tenureOf));
-    } catch (error) {
-      report.trouble(`marking rows of queue ${this.#options.queue}`, error);
-    }
-    const isHeld = ({ row }: HeldRow): boolean => held.at(row.seat, row.generation) !== undefined;
-    this.#marks.putBack(
-      rows.filter(({ row }) => !marked.has(tenureOf(row))),
-      monotonicMs(),
-    );
-    const ready = rows.filter((heldRow) => marked.has(tenureOf(heldRow.row)) && isHeld(heldRow));
-    if (this.#phase === "running") slots.dispatch(ready);
-    else this.#marks.putBack(ready, monotonicMs());
-    if (takesQuarantine) slots.reserveQuarantine(false);
   }
 
   #armPoll(): void {
