@@ -13,6 +13,7 @@ WITH mine AS (
     ) g
 )
 UPDATE :schema.gen_durable g
-   SET lease_expires_at = now() + $3::float8 * interval '1 millisecond'
+   -- The status stays what it is (why it is set: sql/flusher/apply_inline.sql).
+   SET status = 'executing', lease_expires_at = now() + $3::float8 * interval '1 millisecond'
  WHERE g.id = ANY (ARRAY(SELECT mine.id FROM mine))
 RETURNING g.id, g.locked_by AS claim, g.cancel_requested

@@ -14,6 +14,7 @@ WITH mine AS (
     ) g
 )
 UPDATE :schema.gen_durable g
-   SET started_at = clock_timestamp()
+   -- The status stays what it is (why it is set: sql/flusher/apply_inline.sql).
+   SET status = 'executing', started_at = clock_timestamp()
  WHERE g.id = ANY (ARRAY(SELECT mine.id FROM mine))
 RETURNING g.id, g.locked_by AS claim

@@ -62,7 +62,7 @@ function countsSince(mark: number): Counts {
   for (const { name, text } of statementsSince(database, mark)) {
     // A batch that is done as a whole is written by a statement of its own.
     const short =
-      name?.replace(/_[0-9a-f]{12}$/, "").replace("apply_done", "apply_outcomes") ??
+      name?.replace(/_[0-9a-f]{12}$/, "").replace(/apply_(done|next|inline)/, "apply_outcomes") ??
       text.replace(/^(BEGIN|COMMIT).*/, "$1");
     if (!AMBIENT.test(short)) counts[short] = (counts[short] ?? 0) + 1;
   }

@@ -169,7 +169,7 @@ test("what waits for a next step that runs ahead comes with its commit, and cost
   expect(session.sent).toEqual([
     "BEGIN",
     "lock_batch",
-    "apply_outcomes",
+    "apply_inline",
     "consume_signals",
     "load_inboxes",
     "load_children",

@@ -38,9 +38,13 @@ describe("statement counts", () => {
     return inserted.map((row) => row.id);
   };
 
-  test.each([3, 30, 300])(
-    "STM-04: without riders %i outcomes take begin, lock, update, commit",
-    async (count) => {
+  test.each([
+    [3, ["apply_outcomes"]],
+    [30, ["apply_outcomes"]],
+    [300, ["apply_next", "apply_done", "apply_outcomes"]],
+  ])(
+    "STM-04: without riders %i outcomes take begin, lock, update (one more for each kind of plain move with many), commit",
+    async (count, updates) => {
       const ids = await rows(count);
       const decisions = [next("b"), retry(), done(), stop("x"), awaits(["go"])];
       const recording = recorded(connection);
@@ -49,7 +53,7 @@ describe("statement counts", () => {
         ids.map((id, i) => outcomeOf(id, decisions[i % 5] ?? done())),
         env,
       );
-      expect(recording.sent).toEqual(["BEGIN", "lock_batch", "apply_outcomes", "COMMIT"]);
+      expect(recording.sent).toEqual(["BEGIN", "lock_batch", ...updates, "COMMIT"]);
     },
   );
 
@@ -131,6 +135,8 @@ describe("plans over 50,000 other executing rows", () => {
     "lock_batch",
     "apply_outcomes",
     "apply_done",
+    "apply_next",
+    "apply_inline",
     "join_parents",
     "lock_lost",
     "return_lost",
@@ -215,7 +221,10 @@ describe("plans over 50,000 other executing rows", () => {
       case "return_lost":
         return [ids, claims, none("boolean"), "NULL"];
       case "apply_done":
-        return [ids, claims, ones, ones, texts, "NULL"];
+      case "apply_next":
+        return [ids, claims, "'{}'", "NULL"];
+      case "apply_inline":
+        return [ids, claims, "'{}'", "60000", "NULL"];
       case "join_parents":
         return [ids, ones, ones, "NULL", "false"];
       default: {

@@ -96,7 +96,7 @@ function gated(connection: Connection, gate: Gate): Connection {
 
 /** A batch that is done as a whole is written by a statement of its own; to the model it is the same step. */
 function plainName(name: string): string {
-  return name.replace(/_[0-9a-f]{12}$/, "").replace("apply_done", "apply_outcomes");
+  return name.replace(/_[0-9a-f]{12}$/, "").replace(/apply_(done|next|inline)/, "apply_outcomes");
 }
 
 interface Query {

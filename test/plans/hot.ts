@@ -24,6 +24,11 @@ const ids =
     list(idsOf(rows, section, batch));
 
 const executing = ids("executing");
+/** A JSON object: the same for each of so many executing rows. */
+const byId = (value: string, batch: number, rows: number): string =>
+  `{${idsOf(rows, "executing", batch)
+    .map((id) => `"${id}":${value}`)
+    .join(",")}}`;
 const owned = (batch: number, rows: number): string[] => [executing(batch, rows), all(CLAIM, batch)];
 
 /** Parameters of apply_outcomes: one kind for all. */
@@ -124,7 +129,17 @@ export const HOT: Record<string, HotStatement> = {
   "flusher/find_unlocked": { sender: "flusher", params: (batch, rows) => [executing(batch, rows)] },
   "flusher/apply_done": {
     sender: "flusher",
-    params: (batch, rows) => [...owned(batch, rows), all(2, batch), all(0, batch), all('"1"', batch), null],
+    params: (batch, rows) => [executing(batch, rows), list([CLAIM]), byId("1", batch, rows), null],
+  },
+  "flusher/apply_next": {
+    sender: "flusher",
+    params: (batch, rows) => [executing(batch, rows), list([CLAIM]), byId('["start"]', batch, rows), null],
+  },
+  "flusher/apply_inline": {
+    sender: "flusher",
+    params: (batch, rows) => [
+      ...[executing(batch, rows), list([CLAIM]), byId('["start",{"n":1}]', batch, rows), "60000", null],
+    ],
   },
   "flusher/apply_outcomes": { sender: "flusher", params: (batch, rows) => outcomes("done", batch, rows) },
   "flusher/apply_outcomes (next)": {

@@ -1,12 +1,19 @@
 // Mutants: each breaks one rule that the design rests on, and names what brings it to light.
 
-import type { Mutant } from "./mutant.js";
+import type { Change, Mutant } from "./mutant.js";
 
 const GUARD_JS = "return row.executing && row.locked_by === outcome.claim && row.visit === outcome.visit;";
 const GUARD_SQL =
   "WHERE g.id = ANY (ARRAY[b.id]) AND g.locked_by = b.claim AND g.status::text = 'executing' AND g.visit = b.visit";
 const APPLY = "sql/flusher/apply_outcomes.sql";
-const APPLY_DONE = "sql/flusher/apply_done.sql";
+const PLAIN_GUARD_SQL = "AND g.locked_by = ANY ($2::text[]) AND g.status::text = 'executing'";
+const PLAIN_MOVES = ["done", "next", "inline"].map((kind) => `sql/flusher/apply_${kind}.sql`);
+
+/** Every statement that writes outcomes, with another guard in place of its own. */
+const guardedBy = (apply: string, plain: string): Change[] => [
+  { file: APPLY, from: GUARD_SQL, to: apply },
+  ...PLAIN_MOVES.map((file) => ({ file, from: PLAIN_GUARD_SQL, to: plain })),
+];
 
 export const MUTANTS: readonly Mutant[] = [
   {
@@ -14,11 +21,10 @@ export const MUTANTS: readonly Mutant[] = [
     about: "an outcome commits whoever owns the row",
     changes: [
       { file: "flusher/lock.js", from: GUARD_JS, to: "return row.executing;" },
-      ...[APPLY, APPLY_DONE].map((file) => ({
-        file,
-        from: GUARD_SQL,
-        to: "WHERE g.id = ANY (ARRAY[b.id]) AND g.status::text = 'executing'",
-      })),
+      ...guardedBy(
+        "WHERE g.id = ANY (ARRAY[b.id]) AND g.status::text = 'executing'",
+        "AND g.status::text = 'executing'",
+      ),
     ],
     noticedBy: [3],
     work: ["slow", "cancel", "chain"],
@@ -33,11 +39,10 @@ export const MUTANTS: readonly Mutant[] = [
         from: GUARD_JS,
         to: 'return row.executing && row.locked_by?.split("/")[0] === outcome.claim.split("/")[0];',
       },
-      ...[APPLY, APPLY_DONE].map((file) => ({
-        file,
-        from: GUARD_SQL,
-        to: "WHERE g.id = ANY (ARRAY[b.id]) AND split_part(g.locked_by, '/', 1) = split_part(b.claim, '/', 1) AND g.status::text = 'executing'",
-      })),
+      ...guardedBy(
+        "WHERE g.id = ANY (ARRAY[b.id]) AND split_part(g.locked_by, '/', 1) = split_part(b.claim, '/', 1) AND g.status::text = 'executing'",
+        "AND split_part(g.locked_by, '/', 1) = split_part(($2::text[])[1], '/', 1) AND g.status::text = 'executing'",
+      ),
     ],
     noticedBy: [3],
     work: ["cancel"],

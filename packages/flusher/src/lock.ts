@@ -12,6 +12,8 @@ import { cancellation, type Transition, transitionOf } from "./transition.js";
 export interface HeldOutcome {
   outcome: WireOutcome;
   transition: Transition;
+  /** The attempt that stands in the row. */
+  attempt: number;
   /** The gate slot that the row holds. */
   slot: { key: string; shard: number } | null;
   /** The row may enter the scope of a correlation key that it does not occupy now. */
@@ -145,6 +147,7 @@ function holdOf(outcome: WireOutcome, row: LockedRow): HeldOutcome {
   return {
     outcome,
     transition: transitionOf(outcome, decision),
+    attempt: row.attempt,
     slot: row.gate === null || row.shard === null ? null : { key: row.gate, shard: row.shard },
     enters: row.enters,
     cancelled: row.cancelled !== null,

@@ -125,15 +125,50 @@ export function transitionColumns(
   ];
 }
 
-/** The parameters $1 to $5 of apply_done.sql. */
-export function doneColumns(held: readonly HeldOutcome[]): string[] {
-  return [
-    plainArray(held.map((row) => row.outcome.id)),
-    textArray(held.map((row) => row.outcome.claim)),
-    plainArray(held.map((row) => row.outcome.visit)),
-    plainArray(held.map((row) => row.transition.attempt)),
-    textArray(held.map((row) => row.transition.result)),
-  ];
+/** Moves that set everything to constants but a result, or a step and a state. */
+export type PlainKind = "done" | "next" | "inline";
+
+/** Whether a row's move is plain: no due time, no limit, no key, and the attempt that it ends with is the one that it had. */
+export function plainKindOf({ transition, attempt }: HeldOutcome): PlainKind | null {
+  switch (transition.kind) {
+    case "done":
+      return transition.attempt === attempt ? "done" : null;
+    case "next":
+    case "inline":
+      return transition.delayMs === null &&
+        transition.atMs === null &&
+        transition.rateLimit === null &&
+        transition.weight === null &&
+        transition.setsKey === null
+        ? transition.kind
+        : null;
+    default:
+      return null;
+  }
+}
+
+/** The parameters $1 to $3 of apply_done.sql, apply_next.sql and apply_inline.sql. */
+export function plainColumns(held: readonly HeldOutcome[]): string[] {
+  const claims = new Set<string>();
+  const steps = new Map<string, string>();
+  let values = "";
+  for (const { outcome, transition } of held) {
+    claims.add(outcome.claim);
+    // Results and states are JSON already.
+    values += `${values === "" ? "" : ","}"${outcome.id}":${transition.kind === "done" ? transition.result : moveOf(transition, steps)}`;
+  }
+  return [plainArray(held.map((row) => row.outcome.id)), textArray([...claims]), `{${values}}`];
+}
+
+/** `[step]`, or `[step, state]` where the state changes; `steps` keeps what each step's name looks like. */
+function moveOf({ step, state }: Transition, steps: Map<string, string>): string {
+  const name = step ?? "";
+  let text = steps.get(name);
+  if (text === undefined) {
+    text = JSON.stringify(name);
+    steps.set(name, text);
+  }
+  return state === null ? `[${text}]` : `[${text},${state}]`;
 }
 
 const NOTHING: Transition = {

@@ -1,13 +1,18 @@
-// Update: the second statement of a flush, which writes the rows of the batch.
+// Update: the statements of a flush that write the rows of the batch.
 // U1  Every row that was locked under our guard is updated, or nothing is committed.
+// U2  What is the same everywhere leads to the same row: the plain moves of many rows have statements of their own, which do exactly
+//     what apply_outcomes does with them.
 
 import { InvariantError } from "#core/errors.js";
 import type { QueueDue } from "#core/protocol/flusher.js";
-import { earlier, type FlushEnv, type Session } from "./env.js";
+import { earlier, earliestDues, type FlushEnv, type Session } from "./env.js";
 import type { HeldOutcome } from "./lock.js";
-import { doneColumns, transitionColumns } from "./transition.js";
+import { type PlainKind, plainColumns, plainKindOf, transitionColumns } from "./transition.js";
 
 export const NO_IDS: ReadonlySet<number> = new Set();
+
+/** So many plain moves of one kind are worth a statement beside that of the rest. */
+const PLAIN_ROWS_MIN = 32;
 
 export interface Updated {
   dues: QueueDue[];
@@ -25,19 +30,71 @@ export async function updateRows(
   landed: ReadonlyMap<number, number>,
   env: FlushEnv,
 ): Promise<Updated> {
-  return held.every((row) => row.transition.kind === "done")
-    ? endRows(session, held, env)
-    : moveRows(session, held, landed, env);
+  const { plain, others } = parted(held);
+  const total = nothing();
+  for (const [kind, rows] of plain) merge(total, await UPDATES[kind](session, rows, env));
+  if (others.length > 0) merge(total, await moveRows(session, others, landed, env));
+  return { ...total, dues: earliestDues(total.dues) };
 }
 
-/** A batch in which everything is done: nothing is due, nothing runs on. */
+/** The rows of each kind of plain move that has many, and all others. A lone row is one of the others. */
+function parted(held: readonly HeldOutcome[]): {
+  plain: ReadonlyMap<PlainKind, HeldOutcome[]>;
+  others: readonly HeldOutcome[];
+} {
+  const plain = new Map<PlainKind, HeldOutcome[]>();
+  let others: HeldOutcome[] = [];
+  for (const row of held) {
+    const kind = plainKindOf(row);
+    const group = kind === null ? others : plain.get(kind);
+    if (group !== undefined) group.push(row);
+    else if (kind !== null) plain.set(kind, [row]);
+  }
+  for (const [kind, rows] of plain) {
+    if (rows.length >= PLAIN_ROWS_MIN || (rows.length === held.length && rows.length > 1)) continue;
+    plain.delete(kind);
+    others = others.concat(rows);
+  }
+  return { plain, others };
+}
+
+type Update = (session: Session, held: readonly HeldOutcome[], env: FlushEnv) => Promise<Updated>;
+
+const UPDATES: Readonly<Record<PlainKind, Update>> = {
+  done: endRows,
+  next: requeueRows,
+  inline: continueRows,
+};
+
+/** Nothing is due, nothing runs on. */
 async function endRows(session: Session, held: readonly HeldOutcome[], env: FlushEnv): Promise<Updated> {
   const [ended] = await session.run<{ rows: number; inbox: boolean }>(
     env.statements.get("flusher/apply_done"),
-    [...doneColumns(held), env.asOf],
+    [...plainColumns(held), env.asOf],
   );
   assertAll(held, ended?.rows ?? 0);
-  return { dues: [], deadlineInMs: null, inboxes: ended?.inbox === true, withInbox: NO_IDS };
+  return { ...nothing(), inboxes: ended?.inbox === true };
+}
+
+/** All are due now. */
+async function requeueRows(session: Session, held: readonly HeldOutcome[], env: FlushEnv): Promise<Updated> {
+  const [moved] = await session.run<{ rows: number }>(env.statements.get("flusher/apply_next"), [
+    ...plainColumns(held),
+    env.asOf,
+  ]);
+  assertAll(held, moved?.rows ?? 0);
+  const queues = new Set(held.map(({ outcome }) => outcome.queue));
+  return { ...nothing(), dues: [...queues].map((queue) => ({ queue, dueInMs: 0 })) };
+}
+
+/** None leaves its claim. */
+async function continueRows(session: Session, held: readonly HeldOutcome[], env: FlushEnv): Promise<Updated> {
+  const [moved] = await session.run<{ rows: number; inboxes: string | null }>(
+    env.statements.get("flusher/apply_inline"),
+    [...plainColumns(held), env.leaseTtlMs, env.asOf],
+  );
+  assertAll(held, moved?.rows ?? 0);
+  return { ...nothing(), withInbox: idsOf([moved?.inboxes ?? null]) };
 }
 
 async function moveRows(
@@ -70,6 +127,17 @@ async function moveRows(
     inboxes: rows.some((row) => row.inbox),
     withInbox: idsOf(rows.map((row) => row.inboxes)),
   };
+}
+
+function nothing(): Updated {
+  return { dues: [], deadlineInMs: null, inboxes: false, withInbox: NO_IDS };
+}
+
+function merge(into: Updated, more: Updated): void {
+  into.dues = [...into.dues, ...more.dues];
+  into.deadlineInMs = earlier(into.deadlineInMs, more.deadlineInMs);
+  into.inboxes ||= more.inboxes;
+  if (more.withInbox.size > 0) into.withInbox = new Set([...into.withInbox, ...more.withInbox]);
 }
 
 function assertAll(held: readonly HeldOutcome[], count: number): void {
