@@ -4,14 +4,14 @@
 --          index where the new version finds room in its page. The status is set to what it is: Postgres 18 prepares generated
 --          columns anew for each row of an update that changes none of what they are made of.
 -- Params:  $1 ids bigint[], $2 claims text[], all that the batch knows: lock_batch has compared each row's own. $3 text, a JSON
---          object: by id [step], or [step, state] where the state changes; it is read once, hence the subqueries.
+--          object: by id [step], or [step, state] where the state changes; it is read once for all.
 --          $4 float8: the lease, ms; at least three quarters of it are left afterwards. $5 timestamptz: as of when, NULL: now.
 -- Returns: rows, how many were updated; inboxes, as "1,2,5": those that have signals (the consumed ones still count).
 -- Locks:   the rows that lock_batch has locked.
-WITH updated AS (
+WITH given AS MATERIALIZED (SELECT CAST($3::text AS jsonb) AS moves), updated AS (
   UPDATE :schema.gen_durable AS g SET
-    status = 'executing', step = (SELECT CAST($3::text AS jsonb)) -> CAST(g.id AS text) ->> 0,
-    state = coalesce((SELECT CAST($3::text AS jsonb)) -> CAST(g.id AS text) -> 1, g.state),
+    status = 'executing', step = (SELECT given.moves FROM given) -> CAST(g.id AS text) ->> 0,
+    state = coalesce((SELECT given.moves FROM given) -> CAST(g.id AS text) -> 1, g.state),
     attempt = 0, visit = least(g.visit, 2147483646) + 1, crashes = 0, reaps = 0, started_at = NULL,
     lease_expires_at = CASE
       WHEN g.lease_expires_at >= coalesce($5::timestamptz, now()) + 0.75 * $4::float8 * interval '1 ms' THEN g.lease_expires_at
