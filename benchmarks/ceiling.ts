@@ -12,8 +12,6 @@ const BYTES_MAX = 16 * 1024 * 1024;
 
 interface ClaimedRow extends Record<string, unknown> {
   id: number;
-  visit: number;
-  attempt: number;
 }
 
 interface Batch {
@@ -38,10 +36,9 @@ export async function measureCeiling(
   // One transaction at a time: each flush begins when the one before has ended.
   let tail = Promise.resolve();
   for (let pick = 0; ; pick++) {
-    const batch = {
-      claim: `ceiling/${pick}`,
-      rows: await claim(picker, statements, `ceiling/${pick}`, batchRows),
-    };
+    // The first row says only what was found.
+    const [, ...claimed] = await claim(picker, statements, `ceiling/${pick}`, batchRows);
+    const batch = { claim: `ceiling/${pick}`, rows: claimed };
     if (batch.rows.length === 0) break;
     tail = tail.then(() => flush(flusher, statements, batch));
     pending.push(tail);
@@ -82,15 +79,11 @@ function claim(
 }
 
 async function flush(flusher: Connection, statements: Statements, { claim, rows }: Batch): Promise<void> {
-  // Arrays travel as literals, as the flusher writes them.
-  const all = (value: string): string => `{${rows.map(() => value).join(",")}}`;
+  // As the flusher writes them.
   const ids = `{${rows.map((row) => row.id).join(",")}}`;
-  const visits = `{${rows.map((row) => row.visit).join(",")}}`;
-  const attempts = `{${rows.map((row) => row.attempt).join(",")}}`;
+  const results = `{${rows.map((row) => `"${row.id}":null`).join(",")}}`;
   await flusher.transaction(async () => {
     await flusher.run(statements.get("flusher/lock_batch"), [ids]);
-    await flusher.run(statements.get("flusher/apply_done"), [
-      ...[ids, all(claim), visits, attempts, all('"null"'), null],
-    ]);
+    await flusher.run(statements.get("flusher/apply_done"), [ids, `{${claim}}`, results, null]);
   });
 }

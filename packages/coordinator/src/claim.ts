@@ -4,11 +4,12 @@
 // CL2  When it throws, the caller cannot know whether rows were claimed: it releases the claim by its name.
 
 import type { Runner } from "#core/database/connection.js";
-import { type Inputs, loadChildren, loadInboxes } from "#core/database/inputs.js";
 import type { Statements } from "#core/database/statements.js";
+import { InvariantError } from "#core/errors.js";
 import type { WakeReason } from "#core/instance.js";
 import { pauseAt } from "#core/pausePoint.js";
 import type { ClaimedRow } from "#core/protocol/row.js";
+import { type ClaimedRecord, loadRows } from "./claimedRows.js";
 
 /** Rows of one claim: past this, a claim's own cost a row no longer falls, and it holds its locks for tens of ms. */
 export const CLAIM_ROWS_MAX = 1_000;
@@ -55,33 +56,42 @@ export interface Claim {
   isShort: boolean;
 }
 
-/** What each commit may change of a row that stays under its claim, and its step needs. */
-export interface VisitRecord {
+/** A row of claim_runnable.sql. */
+interface RunnableRow extends Record<string, unknown> {
   id: number;
-  step: string;
-  state: string;
-  attempt: number;
-  visit: number;
-  crashes: number;
-  reaps: number;
-  awaits: string[];
-  await_seen: number[];
-  wake_reason: WakeReason | null;
-  cancel_reason: string | null;
-  [column: string]: unknown;
-}
-
-export interface ClaimedRecord extends VisitRecord {
   fsm: string;
   version: number;
+  step: string;
+  state: string;
+  visit: number;
   priority: number;
-  eligible_at: string;
   parent_id: number | null;
   parent_visit: number | null;
-  has_inbox: boolean;
-  has_children: boolean;
+  /** JSON of `Rare`; null: nothing of it is set. */
+  more: string | null;
+}
+
+/** What most rows have nothing of. */
+type Rare = [
+  attempt: number,
+  crashes: number,
+  reaps: number,
+  awaits: string[],
+  awaitSeen: number[],
+  wakeReason: WakeReason | null,
+  cancelReason: string | null,
+];
+
+const NOTHING_RARE: Rare = [0, 0, 0, [], [], null, null];
+
+/** The first row's `more`: what is to say of the claim as a whole. Lists of ids are texts, "2,1". */
+interface Facts {
   seen: number;
   limited: number;
+  order: string | null;
+  inboxes: string | null;
+  children: string | null;
+  reached: Place[] | null;
 }
 
 /** Claims up to `rowsMax` due rows. Empty when nothing is due: that took one statement. */
@@ -91,7 +101,7 @@ export async function claimRunnable(
   request: ClaimRequest,
 ): Promise<Claim> {
   const places = request.places;
-  const answer = await connection.run<ClaimedRecord>(statements.get("picker/claim_runnable"), [
+  const [first, ...found] = await connection.run<RunnableRow>(statements.get("picker/claim_runnable"), [
     request.queue,
     request.rowsMax,
     request.claim,
@@ -107,82 +117,42 @@ export async function claimRunnable(
     request.marginMs ?? 0,
   ]);
   await pauseAt("pick.claimed");
-  // Where nothing but limited rows was found, the one row says only that.
-  const records = answer.filter((record) => record.id !== null);
+  if (typeof first?.more !== "string") throw new InvariantError("a claim says what it found");
+  // claim_runnable.sql writes it.
+  const facts = JSON.parse(first.more) as Facts;
   return {
-    rows: await loadRows(connection, statements, records, request),
-    reached: reachedPlaces(records),
-    limited: answer[0]?.limited ?? 0,
-    isShort: (answer[0]?.seen ?? 0) < request.rowsMax,
+    rows: await loadRows(connection, statements, inOrder(found, facts), request),
+    reached: facts.reached ?? [],
+    limited: facts.limited,
+    isShort: facts.seen < request.rowsMax,
   };
 }
 
-/** The claimed rows with their inboxes and children, where they have some. */
-export async function loadRows(
-  connection: Runner,
-  statements: Statements,
-  records: readonly ClaimedRecord[],
-  request: Pick<ClaimRequest, "claim" | "queue">,
-): Promise<ClaimedRow[]> {
-  const inboxes = await loadInboxes(
-    connection,
-    statements,
-    records.filter((record) => record.has_inbox).map(({ id }) => id),
-  );
-  const children = await loadChildren(
-    connection,
-    statements,
-    records.filter((record) => record.has_children).map(({ id }) => id),
-  );
-  return records.map((record) => toRow(record, request, inboxes, children));
+function inOrder(found: readonly RunnableRow[], facts: Facts): ClaimedRecord[] {
+  const rows = new Map(found.map((row) => [row.id, row]));
+  const inboxes = new Set(idsOf(facts.inboxes));
+  const children = new Set(idsOf(facts.children));
+  return idsOf(facts.order).map((id) => {
+    const row = rows.get(id);
+    if (row === undefined) throw new InvariantError(`${id} was chosen and not claimed`);
+    return toRecord(row, { inbox: inboxes.has(id), children: children.has(id) });
+  });
 }
 
-function toRow(
-  record: ClaimedRecord,
-  request: Pick<ClaimRequest, "claim" | "queue">,
-  inboxes: Inputs,
-  children: Inputs,
-): ClaimedRow {
+function toRecord(row: RunnableRow, has: { inbox: boolean; children: boolean }): ClaimedRecord {
+  const { id, fsm, version, step, state, visit, priority, parent_id, parent_visit, more } = row;
+  // claim_runnable.sql writes it.
+  const rare = more === null ? NOTHING_RARE : (JSON.parse(more) as Rare);
+  const [attempt, crashes, reaps, awaits, await_seen, wake_reason, cancel_reason] = rare;
   return {
-    id: record.id,
-    claim: request.claim,
-    // The HeldTable gives the row its seat; without threads there is none.
-    seat: -1,
-    generation: 0,
-    fsm: record.fsm,
-    version: record.version,
-    queue: request.queue,
-    priority: record.priority,
-    parentId: record.parent_id,
-    parentVisit: record.parent_visit,
-    verdict: null,
-    ...toVisit(record, inboxes, children),
+    ...{ id, fsm, version, step, state, visit, priority, parent_id, parent_visit },
+    ...{ attempt, crashes, reaps, awaits, await_seen, wake_reason, cancel_reason },
+    // A wake that is younger than the claim's snapshot brought a signal or children that it cannot see.
+    has_inbox: has.inbox || wake_reason === "signal",
+    has_children: has.children || wake_reason === "children",
   };
 }
 
-/** The part of a claimed row that its commits change. */
-export function toVisit(record: VisitRecord, inboxes: Inputs, children: Inputs) {
-  return {
-    step: record.step,
-    state: record.state,
-    attempt: record.attempt,
-    visit: record.visit,
-    crashes: record.crashes,
-    reaps: record.reaps,
-    awaits: record.awaits,
-    awaitSeen: record.await_seen,
-    wokenBy: record.wake_reason,
-    inbox: inboxes.get(record.id) ?? null,
-    children: children.get(record.id) ?? null,
-    cancelReason: record.cancel_reason,
-  } satisfies Partial<ClaimedRow>;
-}
-
-/** Rows come in pick order, so the last row of a priority is the furthest. */
-export function reachedPlaces(records: readonly ClaimedRecord[]): Place[] {
-  const reached = new Map<number, Place>();
-  for (const { priority, eligible_at, id } of records) {
-    reached.set(priority, { priority, eligibleAt: eligible_at, id });
-  }
-  return [...reached.values()];
+function idsOf(list: string | null): number[] {
+  return list === null ? [] : list.split(",").map(Number);
 }

@@ -6,13 +6,17 @@
 import type { Runner } from "#core/database/connection.js";
 import type { Statements } from "#core/database/statements.js";
 import { pauseAt } from "#core/pausePoint.js";
-import { CLAIM_BYTES_MAX, type ClaimedRecord, loadRows, reachedPlaces } from "./claim.js";
+import { CLAIM_BYTES_MAX, type Place } from "./claim.js";
+import { type ClaimedRecord, loadRows } from "./claimedRows.js";
 import type { LimitedClaim, LimitedRequest } from "./limitedClaim.js";
 
 /** How claim_plenty.sql says that slots, tokens or counters are gone: a count that does not agree is divided by. */
 const GONE_CODE = "22012";
 
 interface PlentyRecord extends ClaimedRecord {
+  eligible_at: string;
+  seen: number;
+  limited: number;
   cut: boolean;
   plenty: boolean;
   concurrency_key: string | null;
@@ -62,4 +66,13 @@ export async function claimPlenty(
     moreKeys: [],
     unknown: [],
   };
+}
+
+/** Rows come in pick order, so the last row of a priority is the furthest. */
+function reachedPlaces(records: readonly PlentyRecord[]): Place[] {
+  const reached = new Map<number, Place>();
+  for (const { priority, eligible_at, id } of records) {
+    reached.set(priority, { priority, eligibleAt: eligible_at, id });
+  }
+  return [...reached.values()];
 }

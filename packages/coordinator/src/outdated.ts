@@ -4,7 +4,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { loadChildren, loadInboxes } from "#core/database/inputs.js";
-import { toVisit, type VisitRecord } from "./claim.js";
+import { toVisit, type VisitRecord } from "./claimedRows.js";
 import type { Database } from "./database.js";
 import type { HeldRow, HeldTable } from "./held.js";
 import type { Report } from "./report.js";

@@ -61,29 +61,28 @@ function rig(more: Partial<PickerOptions> = {}, quarantine = { isReserved: false
     const count = Math.min(state.backlog, values[1] as number);
     state.backlog -= count;
     if (count === 0) state.empty++;
-    return Array.from({ length: count }, () => ({
-      id: nextId++,
-      fsm: "plain",
-      version: 1,
-      step: "start",
-      state: "{}",
-      attempt: 0,
-      visit: 1,
-      crashes: state.crashed ? 1 : 0,
-      reaps: state.suspects ? 1 : 0,
-      priority: 0,
-      eligible_at: "2026-01-01 00:00:00+00",
-      awaits: [],
-      awaitSeen: [],
-      wake_reason: null,
-      parent_id: null,
-      parent_visit: null,
-      cancel_reason: null,
-      has_inbox: false,
-      has_children: false,
-      seen: count,
-      limited: 0,
-    }));
+    const ids = Array.from({ length: count }, () => nextId++);
+    const facts = {
+      ...{
+        seen: count,
+        limited: 0,
+        order: count === 0 ? null : ids.join(","),
+        inboxes: null,
+        children: null,
+      },
+      reached:
+        count === 0
+          ? null
+          : [{ priority: 0, eligibleAt: "2026-01-01 00:00:00+00", id: ids.at(-1) as number }],
+    };
+    const more = JSON.stringify([0, state.crashed ? 1 : 0, state.suspects ? 1 : 0, [], [], null, null]);
+    return [
+      { id: null, more: JSON.stringify(facts) },
+      ...ids.map((id) => ({
+        ...{ id, fsm: "plain", version: 1, step: "start", state: "{}", visit: 1, priority: 0 },
+        ...{ parent_id: null, parent_visit: null, more: state.crashed || state.suspects ? more : null },
+      })),
+    ];
   };
   const connection = { run: answer } as unknown as Connection;
   const begin = (): void => {
