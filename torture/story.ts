@@ -21,6 +21,15 @@ const EVENTS = `
     UNION ALL
     SELECT at, 'signal   ' || op || ' ' || signal || ' ' || name || coalesce(' sig ' || sig, '') FROM torture.inbox WHERE target = $1
     UNION ALL
+    SELECT t.from_at, 'trouble  ' || t.kind || coalesce(' of process ' || t.pid, '') || ' until ' || to_char(t.to_at AT TIME ZONE 'UTC', 'HH24:MI:SS.MS')
+      FROM torture.troubles t
+     WHERE t.from_at < (SELECT max(at) FROM torture.history WHERE id = $1) AND t.to_at > (SELECT min(at) FROM torture.history WHERE id = $1)
+       AND (t.pid IS NULL OR t.pid IN (SELECT pid FROM torture.runs WHERE id = $1))
+    UNION ALL
+    SELECT e.at, 'process  ' || e.pid || ' ends' FROM torture.ends e
+     WHERE e.pid IN (SELECT pid FROM torture.runs WHERE id = $1)
+       AND e.at BETWEEN (SELECT min(at) FROM torture.history WHERE id = $1) AND (SELECT max(at) FROM torture.history WHERE id = $1)
+    UNION ALL
     SELECT at, 'answer   ' || kind || coalesce(' sig ' || sig, '') || coalesce(' ' || value::text, '') FROM torture.acks WHERE id = $1
   ) AS events ORDER BY at`;
 

@@ -12,7 +12,10 @@ export interface Severed {
   proxy: TcpProxy;
   /** Its own way to the database: only the node's connections are cut. */
   client: Client;
-  start(pollIntervalMs: number): Promise<NodeProcess>;
+  start(
+    pollIntervalMs: number,
+    config?: { leaseTtlMs: number; heartbeatIntervalMs: number },
+  ): Promise<NodeProcess>;
   /** How long one instance takes from its insert to its end. */
   runOne(timeoutMs: number): Promise<number>;
 }
@@ -29,7 +32,7 @@ export function severed(): Severed {
       database,
       proxy,
       client,
-      start: (pollIntervalMs: number) =>
+      start: (pollIntervalMs, config = { leaseTtlMs: 30_000, heartbeatIntervalMs: 10_000 }) =>
         startNode({
           database,
           fsms: ["basic"],
@@ -37,8 +40,7 @@ export function severed(): Severed {
             database: { url: proxy.url(database.url) },
             pollIntervalMs,
             maxPollIntervalMs: pollIntervalMs,
-            leaseTtlMs: 30_000,
-            heartbeatIntervalMs: 10_000,
+            ...config,
           },
         }),
       runOne: async (timeoutMs: number) => {

@@ -98,6 +98,7 @@ export class Coordinator {
     this.#database = new Database({
       settings: settings.database,
       queueCount: this.#queues.length,
+      leaseTtlMs: settings.leaseTtlMs,
       report: this.#report,
       beforeBack: () => this.#extendLeases({ all: true }).then(() => undefined),
       onAway: (error) => this.#connectionChanged("coordinator", error),

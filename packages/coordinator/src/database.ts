@@ -15,6 +15,7 @@ import { PICKER_CONNECTIONS_MAX } from "#core/config/connections.js";
 import { lossOf } from "#core/database/advice.js";
 import { Connection } from "#core/database/connection.js";
 import { classifyFailure, isCrowded, isSilence } from "#core/database/failure.js";
+import { patienceMs } from "#core/database/patience.js";
 import { Statements } from "#core/database/statements.js";
 import { TransientError } from "#core/errors.js";
 import type { DatabaseSettings } from "#core/settings.js";
@@ -23,8 +24,8 @@ import { Returns } from "./returns.js";
 
 export type Lane = "picker" | "keeper" | "sweeper";
 
-/** A statement without an answer for so long means that the peer is gone without a word (half open). */
-const ANSWER_TIMEOUT_MS: Record<Lane, number> = { picker: 15_000, keeper: 15_000, sweeper: 60_000 };
+/** The sweeper's statements may be long, and no lease depends on them. */
+const SWEEPER_PATIENCE_MS = 60_000;
 
 /** DB6: how long a lane makes do, and for how long it has when that is said again. */
 const CROWDED_MS = 5_000;
@@ -44,6 +45,8 @@ interface LaneState {
 export interface DatabaseOptions {
   settings: DatabaseSettings;
   queueCount: number;
+  /** What pickers and keeper do has to be done before a lease of so long is over. */
+  leaseTtlMs: number;
   report: Report;
   /** The database is back, but nothing is picked yet: extend the leases. Runs on the keeper's lane. */
   beforeBack(): Promise<void>;
@@ -161,10 +164,10 @@ export class Database {
   }
 
   async #open(lane: Lane): Promise<Connection> {
-    const { settings } = this.#options;
+    const { settings, leaseTtlMs } = this.#options;
     const connection = await Connection.open(settings, {
       role: lane,
-      answerTimeoutMs: ANSWER_TIMEOUT_MS[lane],
+      answerTimeoutMs: lane === "sweeper" ? SWEEPER_PATIENCE_MS : patienceMs(leaseTtlMs),
       onLost: (error) => this.#lose(error),
     });
     if (settings.prepare) {

@@ -1,6 +1,7 @@
 // Committer: the flusher's way to the database. Owns its one connection; nobody else uses it.
 // C1  It never gives up: a lost connection is opened again, however often and for however long.
 // C2  Nothing is lost and nothing done twice: what became of an unanswered COMMIT is asked before anything is sent again.
+//     A connection that does not answer for half a lease (patience.ts) is lost, too.
 // C3  One thing at a time: the caller waits for an answer before it asks for the next.
 // C4  What neither data, contention nor the connection explains is tried once more on a new connection (a schema that was
 //     migrated under a prepared plan); then it is thrown, and the thread ends.
@@ -10,6 +11,7 @@ import { monotonicMs } from "#core/clock.js";
 import { lossOf } from "#core/database/advice.js";
 import { Connection } from "#core/database/connection.js";
 import { classifyFailure } from "#core/database/failure.js";
+import { patienceMs } from "#core/database/patience.js";
 import { Statements } from "#core/database/statements.js";
 import { InvariantError } from "#core/errors.js";
 import { PokeGate, pokeChannel } from "#core/poke.js";
@@ -31,8 +33,6 @@ import { fateOf, readServer } from "./recovery.js";
 
 const REOPEN_DELAY_MS = 50;
 const REOPEN_DELAY_MS_MAX = 2_000;
-/** A statement without an answer for so long: the peer is gone without a word. What it did is asked on a new connection. */
-const ANSWER_TIMEOUT_MS = 15_000;
 
 export interface CommitterOptions {
   database: DatabaseSettings;
@@ -179,13 +179,16 @@ export class Committer {
   }
 
   async #connected(): Promise<Connection> {
-    const { database } = this.#options;
+    const { database, leaseTtlMs } = this.#options;
     while (this.#connection === undefined || this.#connection.isLost) {
       if (this.#failures > 0) await sleep(reopenDelayMs(this.#failures));
       this.#failures++;
       let connection: Connection | undefined;
       try {
-        connection = await Connection.open(database, { role: "flusher", answerTimeoutMs: ANSWER_TIMEOUT_MS });
+        connection = await Connection.open(database, {
+          role: "flusher",
+          answerTimeoutMs: patienceMs(leaseTtlMs),
+        });
         const { statements } = this.#env;
         if (database.prepare)
           await connection.run(statements.get("flusher/state_session"), [String(LOCK_TIMEOUT_MS)]);
