@@ -67,7 +67,8 @@ export class Chains {
     const needsAdmission = decision.rateLimit !== null || typeof decision.key === "string";
     this.#byTenancy.set(nameOf(row.seat, row.generation), {
       row: nextRow(row, decision),
-      ...place,
+      lane: place.lane,
+      sinceMs: place.sinceMs,
       isCommitted: false,
       isAdmitted: !needsAdmission,
       abortion: null,

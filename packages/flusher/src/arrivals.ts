@@ -2,6 +2,7 @@
 // A1  An arrival leaves only with its answer: until then its row is known to be spoken for.
 // A2  What is put off comes back after a delay that grows with every time, so that a locked row costs little.
 
+import { SEATS_MAX } from "#core/ledger.js";
 import type { FlushedRow } from "#core/protocol/flusher.js";
 import type { WireOutcome } from "#core/protocol/outcome.js";
 import type { Session } from "./sessions.js";
@@ -31,7 +32,7 @@ export class Arrivals {
   readonly #queue: Arrival[] = [];
   #queueBytes = 0;
   readonly #putOff = new Set<Arrival>();
-  readonly #byRow = new Map<string, Arrival>();
+  readonly #byRow = new Map<number, Arrival>();
 
   /** Everything that has no answer yet, in a flush or not. */
   get size(): number {
@@ -113,6 +114,7 @@ export class Arrivals {
   }
 }
 
-function rowName({ seat, generation }: FlushedRow): string {
-  return `${seat} ${generation}`;
+/** A tenancy as one number: a seat's generations count its tenancies, far below 2^38. */
+function rowName({ seat, generation }: FlushedRow): number {
+  return generation * SEATS_MAX + seat;
 }

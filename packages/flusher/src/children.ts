@@ -6,7 +6,7 @@ import type { ChildInsert } from "#core/protocol/outcome.js";
 import { plainArray, textArray } from "./arrays.js";
 import type { FlushEnv, Session } from "./env.js";
 import type { HeldOutcome } from "./lock.js";
-import { dueColumns } from "./transition.js";
+import { delayOf, instantOf } from "./transition.js";
 
 export interface Fanout {
   /** How many children were inserted, by parent. */
@@ -43,8 +43,8 @@ export async function insertChildren(
       texts((child) => child.state),
       texts((child) => child.queue),
       numbers((child) => child.priority),
-      numbers((child) => dueColumns(child.due).delayMs),
-      numbers((child) => dueColumns(child.due).atMs),
+      numbers((child) => delayOf(child.due)),
+      numbers((child) => instantOf(child.due)),
       texts((child) => child.concurrencyKey),
       texts((child) => child.rateLimit),
       numbers((child) => child.weight),

@@ -55,7 +55,8 @@ export function transitionOf(outcome: WireOutcome, decision: Decision): Transiti
     case "next":
       return {
         ...NOTHING,
-        ...dueColumns(decision.due),
+        delayMs: delayOf(decision.due),
+        atMs: instantOf(decision.due),
         kind: decision.inline ? "inline" : "next",
         step: decision.step,
         state: decision.state === "" ? null : decision.state,
@@ -68,7 +69,8 @@ export function transitionOf(outcome: WireOutcome, decision: Decision): Transiti
     case "retry":
       return {
         ...NOTHING,
-        ...dueColumns(decision.due),
+        delayMs: delayOf(decision.due),
+        atMs: instantOf(decision.due),
         kind: "retry",
         attempt: Math.min(attempt + 1, INT_MAX),
         state: decision.state,
@@ -76,7 +78,8 @@ export function transitionOf(outcome: WireOutcome, decision: Decision): Transiti
     case "await":
       return {
         ...NOTHING,
-        ...dueColumns(decision.deadline),
+        delayMs: delayOf(decision.deadline),
+        atMs: instantOf(decision.deadline),
         kind: "await",
         step: decision.step,
         state: decision.state,
@@ -188,7 +191,11 @@ const NOTHING: Transition = {
   seen: null,
 };
 
-export function dueColumns(due: Due | null): { delayMs: number | null; atMs: number | null } {
-  if (due === null) return { delayMs: null, atMs: null };
-  return "delayMs" in due ? { delayMs: due.delayMs, atMs: null } : { delayMs: null, atMs: due.atMs };
+/** The columns of a due time: after so long, or at an instant. */
+export function delayOf(due: Due | null): number | null {
+  return due !== null && "delayMs" in due ? due.delayMs : null;
+}
+
+export function instantOf(due: Due | null): number | null {
+  return due !== null && "atMs" in due ? due.atMs : null;
 }
