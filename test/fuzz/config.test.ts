@@ -195,6 +195,18 @@ test("an environment of any kind resolves, or is refused", () => {
   );
 });
 
+test("a value that refuses to be looked at is refused where its error is worded, too", () => {
+  const hostile = new Proxy(
+    {},
+    {
+      getPrototypeOf: () => {
+        throw new Error("looked at");
+      },
+    },
+  );
+  expect(() => checkClientOptions({ url: hostile as unknown as string }, {})).toThrow(UsageError);
+});
+
 test("client options of any kind are taken, or refused", () => {
   fc.assert(
     fc.property(

@@ -286,8 +286,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: "sql/picker/claim_runnable.sql",
-        from: "            LIMIT $2::int\n            FOR NO KEY UPDATE SKIP LOCKED",
-        to: "            LIMIT $2::int",
+        from: "                   LIMIT $2::int\n                   FOR NO KEY UPDATE SKIP LOCKED",
+        to: "                   LIMIT $2::int",
       },
     ],
     noticedBy: [3],

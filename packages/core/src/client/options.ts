@@ -96,9 +96,13 @@ export function checkClientOptions(
   options: ClientOptions,
   env: Readonly<Record<string, string | undefined>>,
 ): CheckedOptions {
-  const parsed = reading("options", () => shape.safeParse(options));
+  const parsed = reading("options", () => {
+    const answer = shape.safeParse(options);
+    // zod words its error when it is first read, and looks at the value again for it.
+    return answer.success ? answer : { success: false as const, issue: answer.error.issues[0] };
+  });
   if (!parsed.success) {
-    const [issue] = parsed.error.issues;
+    const { issue } = parsed;
     const path = joinPath("", issue?.path ?? []);
     throw new UsageError(
       "INVALID_OPTION",

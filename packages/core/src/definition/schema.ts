@@ -73,7 +73,10 @@ function checkStable(schema: Schema, output: unknown, text: JsonText, use: Schem
 
 function tryParse(schema: Schema, value: unknown, path: string): ReturnType<typeof safeParse> {
   try {
-    return safeParse(schema, value);
+    const answer = safeParse(schema, value);
+    // zod words its error when it is first read, and looks at the value again for it: a value may refuse that, too.
+    if (!answer.success) void answer.error;
+    return answer;
   } catch (error) {
     throw new UsageError(
       "SCHEMA_THREW",
