@@ -23,7 +23,8 @@ export const MUTANTS: readonly Mutant[] = [
       { file: "flusher/lock.js", from: GUARD_JS, to: "return row.executing;" },
       ...guardedBy(
         "WHERE g.id = ANY (ARRAY[b.id]) AND g.status::text = 'executing'",
-        "AND g.status::text = 'executing'",
+        // A parameter that nobody reads has no type.
+        "AND $2::text[] IS NOT NULL AND g.status::text = 'executing'",
       ),
     ],
     noticedBy: [3],
